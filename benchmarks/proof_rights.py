@@ -52,8 +52,8 @@ def measure(input: Path) -> dict[str, Any]:  # noqa: A002 - the name that all th
         robots = [ROBOTS[number % len(ROBOTS)] for number in range(rows.num_rows)]
         rows = rows.append_column("robots", pa.array(robots))
         batch = DocumentBatch(data=rows)
-        found = FindRights().process(batch)
-        rights = found.to_arrow().drop_columns(["http_headers", "content", "robots"])
+        marked = FindRights().process(batch)
+        rights = marked.to_arrow().drop_columns(["http_headers", "content", "robots"])
         extractors = {name: HtmlExtractor(name) for name in ("trafilatura", "dcurate")}
         for extractor in extractors.values():
             extractor.setup()
@@ -71,17 +71,17 @@ def measure(input: Path) -> dict[str, Any]:  # noqa: A002 - the name that all th
         }
         seconds = {name: _seconds(run, 2 if "trafilatura" in name else REPEAT) for name, run in stages.items()}
     mb = sum(map(len, rows["content"].to_pylist())) / MB
-    own = statistics.median(seconds["rights: headers, markup, robots.txt"])
-    ratios = {name: own / statistics.median(seconds[f"extraction: {name}"]) for name in ("trafilatura", "dcurate")}
+    rights_s = statistics.median(seconds["rights: headers, markup, robots.txt"])
+    ratios = {name: rights_s / statistics.median(seconds[f"extraction: {name}"]) for name in ("trafilatura", "dcurate")}
     return {
         "pages": rows.num_rows,
         "mb": mb,
         **figures,
         "seconds": seconds,
-        "mb_per_cpu_s": {name: mb / statistics.median(each) for name, each in seconds.items()},
+        "mb_per_cpu_s": {name: mb / statistics.median(runs) for name, runs in seconds.items()},
         "ratio_to_extraction": ratios,
         "headers_ratio_to_reading": figures["read_with_headers_s"] / figures["read_s"] - 1,
-        "found": dict(sorted(found.found.items())),
+        "found": dict(sorted(marked.found.items())),
     }
 
 
@@ -132,9 +132,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--input", type=Path, required=True, help="JSON Lines with a column html, or a folder of WARC")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     before = machine()
-    figures = measure(given.input)
+    figures = measure(options.input)
     print(f"{figures['pages']} pages, {figures['mb']:.1f} MB of HTML; medians of CPU seconds of one core\n")
     rows = [
         [name, f"{statistics.median(seconds):.3f}", f"{figures['mb_per_cpu_s'][name]:.1f}"]
@@ -146,7 +146,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(f"reading with headers takes {figures['headers_ratio_to_reading']:+.1%} of CPU\n")
     print(table(["found", "pages"], [[name, str(count)] for name, count in figures["found"].items()]))
     packages = versions("dcurate", "trafilatura", "resiliparse", "lxml")
-    save(given.json, {**figures, "machine": before, "versions": packages})
+    save(options.json, {**figures, "machine": before, "versions": packages})
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from dcurate.rights.signals import (
     RightsSignal,
     RightsVerdict,
     Said,
+    of_file,
     of_headers,
     of_page,
     of_robots,
@@ -45,6 +46,7 @@ class _Sources(NamedTuple):
     robots: str | None
     tdmrep: str | None
     rsl: str | None
+    file: bytes | None
 
 
 @dataclass
@@ -52,8 +54,8 @@ class FindRights(ProcessingStage[DocumentBatch, DocumentBatch]):
     r"""Add what the owners of pages say about their use: headers, markup and robots.txt of each row; drop none.
 
     It reads those of these columns that rows have; at least one of ``headers_field``, ``html_field``,
-    ``robots_field``, ``tdmrep_field`` and ``rsl_field`` must be there, or ``robots_path`` be set. The columns that it
-    adds, after ``rights_``:
+    ``robots_field``, ``tdmrep_field``, ``rsl_field`` and ``file_field`` must be there, or ``robots_path`` be set. The
+    columns that it adds, after ``rights_``:
 
     - ``train``, ``search``: whether the page may be used to train models, and for search; null if nothing is said.
     - ``licences``: a list of licences, as SPDX identifiers where they are known, else as addresses.
@@ -62,9 +64,9 @@ class FindRights(ProcessingStage[DocumentBatch, DocumentBatch]):
       32. One without an arrow has no effect; what is not understood says so, and is not guessed.
 
     Signals are ``Content-Usage`` (draft-ietf-aipref-vocab-06, in headers and robots.txt), ``Content-Signal`` of
-    robots.txt, TDMRep (headers, ``<meta>``, tdmrep.json), ``X-Robots-Tag`` and ``<meta name="robots">``, RSL 1.0, and
-    which crawlers of AI robots.txt does not let fetch the page. Nothing is fetched: that a licence is elsewhere is a
-    signal without an effect. Time is linear in the size of a row.
+    robots.txt, TDMRep (headers, ``<meta>``, tdmrep.json, XMP), IPTC's Data Mining (XMP), ``X-Robots-Tag`` and
+    ``<meta name="robots">``, RSL 1.0, and which crawlers of AI robots.txt does not let fetch the page. Nothing is
+    fetched: that a licence is elsewhere is a signal without an effect. Time is linear in the size of a row.
 
     Args:
         url_field: the column with the address, which rules for paths need.
@@ -73,8 +75,10 @@ class FindRights(ProcessingStage[DocumentBatch, DocumentBatch]):
         robots_field: the column with robots.txt of the host, of which 500 KiB are read.
         tdmrep_field: the column with ``/.well-known/tdmrep.json`` of the host.
         rsl_field: the column with a document of RSL that is for the page.
+        file_field: the column with the bytes of a file of any kind, such as an image, in which XMP is looked for.
         charset_field: the column with the charset that the server declared.
-        mime_type_field: the column with the media type: tags are looked for in HTML only. Null is HTML.
+        mime_type_field: the column with the media type: tags are looked for in HTML only, and XMP in what is not HTML.
+            Null is HTML.
         robots_path: Parquet files that `RobotsFiles` wrote, with robots.txt by host, for rows without
             ``robots_field``. Each process holds them in memory, compressed, and refuses more than 4 GiB.
         storage_options: fsspec's, for these files.
@@ -101,6 +105,7 @@ class FindRights(ProcessingStage[DocumentBatch, DocumentBatch]):
     robots_field: str = "robots"
     tdmrep_field: str = "tdmrep"
     rsl_field: str = "rsl"
+    file_field: str = "bytes"
     charset_field: str = "charset"
     mime_type_field: str = "mime_type"
     robots_path: str | list[str] | None = None
@@ -140,13 +145,13 @@ class FindRights(ProcessingStage[DocumentBatch, DocumentBatch]):
             )
         tags = frozenset(tag.lower() for tag in self.train_tags)
         said = [said_of(row, self.agent, tags) for row in self._rows(table)]
-        verdicts = [verdict_of(one.signals) for one in said]
-        licences = [[encodable(text) for text in dict.fromkeys(one.licences)][:MOST] for one in said]
-        train, search, conflict = ([getattr(one, name) for one in verdicts] for name in RightsVerdict._fields)
+        verdicts = [verdict_of(row.signals) for row in said]
+        licences = [[encodable(text) for text in dict.fromkeys(row.licences)][:MOST] for row in said]
+        train, search, conflict = ([getattr(verdict, name) for verdict in verdicts] for name in RightsVerdict._fields)
         table = with_columns(table, {f"{self.prefix}train": ("bool", train), f"{self.prefix}search": ("bool", search)})
         table = with_texts_each(table, f"{self.prefix}licences", licences)
         table = with_columns(table, {f"{self.prefix}conflict": ("bool", conflict)})
-        table = with_texts_each(table, f"{self.prefix}signals", [shown(one.signals) for one in said])
+        table = with_texts_each(table, f"{self.prefix}signals", [shown(row.signals) for row in said])
         return replace(task, data=table, found=_counts(said, licences, verdicts))
 
     def _rows(self, table: Any) -> Iterator[_Sources]:
@@ -164,11 +169,13 @@ class FindRights(ProcessingStage[DocumentBatch, DocumentBatch]):
             robots,
             _texts(table, self.tdmrep_field),
             _texts(table, self.rsl_field),
+            optional_values(table, self.file_field),
         )
         return (_Sources(*row) for row in zip(*columns, strict=True))
 
     def _said_in(self) -> list[str]:
-        return [self.headers_field, self.html_field, self.robots_field, self.tdmrep_field, self.rsl_field]
+        documents = [self.robots_field, self.tdmrep_field, self.rsl_field]
+        return [self.headers_field, self.html_field, *documents, self.file_field]
 
 
 def _texts(table: Any, name: str) -> list[str | None]:
@@ -182,15 +189,17 @@ def said_of(row: _Sources, agent: str, train_tags: frozenset[str]) -> Said:
     """Return all that is said in the columns of a row."""
     url = row.url or ""
     said = [of_headers(row.headers, url, agent, train_tags)] if row.headers else []
-    if row.page and (row.mime_type is None or row.mime_type.partition(";")[0].strip().lower() in _PAGES):
+    is_page = row.mime_type is None or row.mime_type.partition(";")[0].strip().lower() in _PAGES
+    if row.page and is_page:
         said.append(of_page(rights_tags(row.page, row.charset, agent), url, agent, train_tags))
-    signals = [signal for one in said for signal in one.signals]
+    said += [of_file(data, url) for data in (None if is_page else row.page, row.file) if isinstance(data, bytes)]
+    signals = [signal for place in said for signal in place.signals]
     if row.robots or row.tdmrep or row.rsl:
         host, path = host_and_path(url)
         if host:
             signals += of_robots(row.robots, path, agent) if row.robots else []
             signals += of_site(row.tdmrep or "", row.rsl or "", url, path)
-    return Said(signals, [licence for one in said for licence in one.licences])
+    return Said(signals, [licence for place in said for licence in place.licences])
 
 
 def shown(signals: Sequence[RightsSignal]) -> list[str]:
@@ -211,8 +220,8 @@ def licence_kind(licence: str) -> str:
 def _counts(said: Iterable[Said], licences: Iterable[list[str]], verdicts: Iterable[RightsVerdict]) -> Counter[str]:
     """Numbers of rows by places of signals, licences and verdicts."""
     counts: Counter[str] = Counter()
-    for one, names, verdict in zip(said, licences, verdicts, strict=True):
-        counts.update({signal.place for signal in one.signals})
+    for row, names, verdict in zip(said, licences, verdicts, strict=True):
+        counts.update({signal.place for signal in row.signals})
         counts.update({licence_kind(name) for name in names})
         for use in ("train", "search"):
             if (allowed := getattr(verdict, use)) is not None:

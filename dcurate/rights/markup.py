@@ -9,7 +9,7 @@ from functools import partial
 from dcurate.text.extract.charset import decoded, markup
 from dcurate.text.extract.tags import ENDS, PageTags, add_contents, add_tag, attributes_at
 
-#: A comment, an element whose contents are no markup, or a tag that may say something about rights. That the first
+#: A comment, an element whose contents are not markup, or a tag that may say something about rights. That the first
 #: letter is looked at alone, and no letter of most tags, makes it fast; other tags with such letters are passed over.
 _TAGS = r"((?-i:[sStTbBmM])(?:cript|tyle|extarea|itle|ase|eta))(?=[\s/>])"
 _MARK = re.compile(rf"<(?:!--|{_TAGS})", re.IGNORECASE)

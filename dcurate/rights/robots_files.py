@@ -32,8 +32,8 @@ class RobotsFiles(ProcessingStage[DocumentBatch, DocumentBatch]):
     """Add host and text of each robots.txt, for `FindRights`, in the archives in which a crawl kept these files.
 
     Common Crawl keeps them as ``crawl-data/CC-MAIN-.../segments/.../robotstxt/``. The host has its port, if that is not
-    the usual one; the text is UTF-8, cut after 500 KiB, as RFC 9309 allows. Answers that are no file (a status that is
-    not 2xx, a page of HTML) are dropped as ``no robots.txt``: they say nothing.
+    the usual one; the text is UTF-8, cut after 500 KiB, as RFC 9309 allows. Answers that are not files (a status other
+    than 2xx, a page of HTML) are dropped as ``no robots.txt``: they say nothing.
 
     Args:
         url_field: the column with the address.

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import urljoin
 
+from dcurate.rights import xmp
 from dcurate.rights.crawlers import CRAWLERS
 from dcurate.rights.fields import USES, Statement, Use, content_signal, content_usage
 from dcurate.rights.headers import (
@@ -29,7 +30,7 @@ PLACES = (
     *("header Content-Usage", "header X-Robots-Tag", "header TDMRep", "header Link"),
     *("html robots", "html TDMRep", "html licence", "html RSL"),
     *("robots.txt Content-Usage", "robots.txt Content-Signal", "robots.txt Disallow", "robots.txt License"),
-    *("tdmrep.json", "RSL"),
+    *("tdmrep.json", "RSL", "file XMP"),
 )
 #: Directives of robots that say something about rights, without an effect on a use here.
 _NOTED = frozenset(("noimageai", "nosnippet", "noarchive", "nocache", "notranslate"))
@@ -184,16 +185,49 @@ def of_page(tags: PageTags, url: str, agent: str, train_tags: frozenset[str]) ->
     return Said(signals, licences)
 
 
+def of_file(data: bytes, url: str) -> Said:
+    """Return what the packets of XMP in a file say."""
+    signals: list[RightsSignal] = []
+    licences: list[str] = []
+    for packet in xmp.packets(data):
+        try:
+            said = xmp.properties(packet)
+        except xmp.XmpError as error:
+            signals.append(RightsSignal("file XMP", f"{error}{UNKNOWN}"))
+            continue
+        for name, value in said:
+            licence = spdx_licence(value)
+            if name == xmp.DATA_MINING:
+                signals += _mined(value)
+            elif name == xmp.RESERVATION:
+                signals.append(_reserved("file XMP", value))
+            elif name == xmp.LICENSE or (licence and name != xmp.POLICY):
+                licences.append(licence or _licence(value, url))
+            else:
+                signals.append(RightsSignal("file XMP", f"{name} {value}"))
+    return Said(signals, licences)
+
+
+def _mined(value: str) -> list[RightsSignal]:
+    """What a value of plus:DataMining says."""
+    name = value.rpartition("/")[2].upper()
+    if name not in xmp.DATA_MINING_USES:
+        return [RightsSignal("file XMP", f"plus:DataMining {value[:_LONGEST]}{UNKNOWN}")]
+    uses = xmp.DATA_MINING_USES[name]
+    signals = [RightsSignal("file XMP", f"plus:DataMining {name}", use, allowed) for use, allowed in uses.items()]
+    return signals or [RightsSignal("file XMP", f"plus:DataMining {name}")]
+
+
 def of_robots(text: str, path: str, agent: str) -> list[RightsSignal]:
     """Return what a robots.txt says about a path: to an agent, and to the crawlers of `CRAWLERS`."""
-    own, crawlers = _read_robots(text[:LARGEST_ROBOTS], agent)
+    robots, crawlers = _read_robots(text[:LARGEST_ROBOTS], agent)
     signals: list[RightsSignal] = []
-    for usage in own.usages_of(path):
+    for usage in robots.usages_of(path):
         if usage.field == "content-usage":
             signals += _stated("robots.txt Content-Usage", content_usage(usage.value))
         else:
             signals += _stated("robots.txt Content-Signal", content_signal(usage.value))
-    signals += [RightsSignal("robots.txt License", f"{address} (not read)") for address in own.licences]
+    signals += [RightsSignal("robots.txt License", f"{address} (not read)") for address in robots.licences]
     for use, refused in crawlers:
         names = [name for refusal in refused if not refusal.robots.allows(path) for name in refusal.agents]
         if names:

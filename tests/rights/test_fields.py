@@ -10,7 +10,7 @@ from dcurate.rights.fields import Statement, content_signal, content_usage, dict
 
 
 def said(value: str) -> dict[str, bool]:
-    return {one.use: one.allowed for one in content_usage(value) if one.use and one.allowed is not None}
+    return {saying.use: saying.allowed for saying in content_usage(value) if saying.use and saying.allowed is not None}
 
 
 @pytest.mark.parametrize(

@@ -231,7 +231,7 @@ _BYTES = st.binary(max_size=80) | st.sampled_from(
 def test_no_row_and_no_column_changes(rows: list[tuple[Any, ...]]) -> None:
     names = ["url", "http_headers", "content", "robots"]
     table = pa.Table.from_pylist(
-        [{**dict(zip(names, one, strict=True)), "url": encodable_url(one[0])} for one in rows],
+        [{**dict(zip(names, row, strict=True)), "url": encodable_url(row[0])} for row in rows],
         pa.schema(
             [("url", pa.string()), ("http_headers", pa.string()), ("content", pa.binary()), ("robots", pa.string())]
         ),

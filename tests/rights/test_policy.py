@@ -79,8 +79,8 @@ def test_every_row_is_kept_or_dropped_with_one_of_a_few_reasons(
 def test_a_stricter_policy_keeps_a_part_of_what_a_wider_one_keeps(
     rows: list[dict[str, Any]], policy: FilterByRights
 ) -> None:
-    def ids(one: FilterByRights) -> set[int]:
-        return set(one.process(batch(rows)).to_arrow()["id"].to_pylist())
+    def ids(policy: FilterByRights) -> set[int]:
+        return set(policy.process(batch(rows)).to_arrow()["id"].to_pylist())
 
     assert ids(FilterByRights(policy.use, policy.licences, "drop")) <= ids(FilterByRights(policy.use, policy.licences))
     if policy.licences and policy.silence == "keep":
@@ -188,9 +188,9 @@ def reader(crawl: Path) -> WarcReader:
 
 
 def test_an_archive_becomes_rows_with_rights_and_another_policy_gives_what_a_new_run_does(crawl: Path) -> None:
-    found = run(WarcReader(str(crawl / "robotstxt")), RobotsFiles(), ParquetWriter(str(crawl / "hosts")))
+    hosts = run(WarcReader(str(crawl / "robotstxt")), RobotsFiles(), ParquetWriter(str(crawl / "hosts")))
     assert pq.read_table(crawl / "hosts")["host"].to_pylist() == ["open.example", "closed.example:8443"]
-    assert reasons_of(found) == {"no robots.txt": 2, "no host": 1}
+    assert reasons_of(hosts) == {"no robots.txt": 2, "no host": 1}
     rights = FindRights(robots_path=str(crawl / "hosts"))
     run(reader(crawl), rights, ParquetWriter(str(crawl / "all")))
     assert len(urls(crawl / "all")) == len(PAGES)
@@ -207,7 +207,7 @@ def test_an_archive_becomes_rows_with_rights_and_another_policy_gives_what_a_new
     assert urls(crawl / "fresh1") == ["https://open.example/a"]
 
 
-def test_of_several_files_of_a_host_the_newest_counts_whatever_their_order(tmp_path: Path) -> None:
+def test_of_several_files_of_a_host_the_newest_counts_in_any_order(tmp_path: Path) -> None:
     rows = [("2024", "User-agent: *\nDisallow: /old"), ("2025", "User-agent: *\nDisallow: /new"), ("2025", "x")]
     for number, order in enumerate((rows, rows[::-1])):
         path = tmp_path / f"{number}.parquet"

@@ -90,7 +90,10 @@ def test_rules_are_those_of_the_standard_library(text: str, agent: str, path: st
 def test_agents_of_the_same_groups_have_their_rules_once(text: str, path: str) -> None:
     agents = ["gptbot", "ccbot", "other"]
     refused = {
-        name for one in refusals(RobotsFile.of(text), agents) if not one.robots.allows(path) for name in one.agents
+        name
+        for rules in refusals(RobotsFile.of(text), agents)
+        if not rules.robots.allows(path)
+        for name in rules.agents
     }
     named = {agent: f"User-agent: {agent}\n" in text for agent in agents}
     assert refused == {agent if named[agent] else "*" for agent in agents if not Robots.of(text, agent).allows(path)}

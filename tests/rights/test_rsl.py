@@ -14,7 +14,7 @@ def document(*contents: str) -> str:
 
 
 def content(*terms: str, url: str = "/", more: str = "") -> str:
-    return f'<content url="{url}"{more}>{"".join(f"<license>{one}</license>" for one in terms)}</content>'
+    return f'<content url="{url}"{more}>{"".join(f"<license>{term}</license>" for term in terms)}</content>'
 
 
 def permits(words: str, kind: str = "usage") -> str:
@@ -26,7 +26,7 @@ def prohibits(words: str, kind: str = "usage") -> str:
 
 
 def said(text: str, url: str = URL) -> tuple[bool | None, bool | None]:
-    uses = {one.use: one.allowed for one in rsl_statements(text, url)}
+    uses = {saying.use: saying.allowed for saying in rsl_statements(text, url)}
     return uses.get("train"), uses.get("search")
 
 
@@ -82,7 +82,7 @@ def test_order_of_contents_says_nothing() -> None:
 
 def test_an_empty_address_is_the_file_that_a_document_is_in() -> None:
     text = document(content(prohibits("ai-train"), url=""))
-    assert [one.allowed for one in rsl_statements(text, URL, embedded=True)] == [False, True]
+    assert [saying.allowed for saying in rsl_statements(text, URL, embedded=True)] == [False, True]
     assert rsl_statements(text, URL) == []
 
 
