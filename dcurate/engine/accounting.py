@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 import time
 import uuid
 from collections import deque
@@ -201,7 +202,7 @@ class RunAccounting:
             self._list_next()
         taken = [self._ahead.popleft() for _ in range(min(count, len(self._ahead)))]
         for number, split in taken:
-            self._open[number] = _Open(str(split.key), split.version)
+            self._open[number] = _Open(sys.intern(str(split.key)), split.version)
         return taken, self._exhausted and not self._ahead
 
     def first_split(self) -> Batch | None:
@@ -227,7 +228,7 @@ class RunAccounting:
             amounts = (skipped.files, skipped.nbytes, skipped.all_files, skipped.all_bytes)
             self.emit(SourceListed(time.time(), self.splits, self.splits_before, *amounts))
             return
-        key = str(split.key)
+        key = sys.intern(str(split.key))  # one text for all that know the split by its name
         if split.key is None or key in self._names:
             raise PipelineError(f"the source gave two splits under the key {key!r}; give every split a key of its own")
         self._names[key] = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -38,7 +39,7 @@ class InputManifest:
         for split in splits:
             self._digest.update(f"{split.key}\t{split.version}\n".encode())
             parts = split.parts if isinstance(split, FileGroup) else ()
-            self.files[str(split.key)] = tuple(dict.fromkeys(without_secrets(part.path) for part in parts))
+            self.files[sys.intern(str(split.key))] = tuple(dict.fromkeys(without_secrets(part.path) for part in parts))
             for part in parts:
                 path = without_secrets(part.path)
                 missing, count, least = self._cover.get(path, (part.size, 0, part.size))
