@@ -182,7 +182,7 @@ class ParquetReader(FileReader):
             if (
                 not isinstance(store, LocalFileSystem)
                 or not _is_plain(schema, self._known(), self.fields)
-                or _hive(name)
+                or hive_columns(name)
             ):
                 return None
             parts.append((path, self.fields or schema.names, list(groups)))
@@ -257,7 +257,7 @@ class ParquetReader(FileReader):
         return [group for group, is_possible in zip(groups, possible, strict=True) if is_possible]
 
     def _constants_of(self, sources: Sequence[files.SourceFile]) -> list[Mapping[str, pa.Scalar]]:
-        names = {name for file in sources for name in _hive(file.name)}
+        names = {name for file in sources for name in hive_columns(file.name)}
         if not names:
             return [{} for _ in sources]
         with self._opened(sources[0].path, sources[0].name) as file:
@@ -265,7 +265,7 @@ class ParquetReader(FileReader):
         declared = self._declared()
         constants: list[Mapping[str, pa.Scalar]] = []
         for file in sources:
-            values = {name: _constant(value, declared.get(name)) for name, value in _hive(file.name).items()}
+            values = {name: _constant(value, declared.get(name)) for name, value in hive_columns(file.name).items()}
             constants.append({name: value for name, value in values.items() if name in names and value is not None})
         return constants
 
@@ -275,7 +275,7 @@ class ParquetReader(FileReader):
 
     def _constants(self, part: FilePart, name: str) -> dict[str, pa.Scalar]:
         """Values for all rows of a file, by the name of a column that the file itself may not have."""
-        return {column: pa.scalar(value, pa.string()) for column, value in _hive(name).items()}
+        return {column: pa.scalar(value, pa.string()) for column, value in hive_columns(name).items()}
 
     def _counted(self, part: FilePart) -> list[FilePart]:
         with self._opened(part.path, self._named(part), part.version) as file:
@@ -320,7 +320,7 @@ class ParquetReader(FileReader):
         with self._opened(file.path, file.name) as opened:
             schema = opened.schema_arrow
         plain = [pa.field(column.name, without(column.type, "encoding")) for column in schema]
-        hive = [pa.field(name, pa.string()) for name in _hive(file.name) if name not in schema.names]
+        hive = [pa.field(name, pa.string()) for name in hive_columns(file.name) if name not in schema.names]
         return pa.schema(plain + hive)
 
     def _check_read_kwargs(self, kwargs: dict[str, Any]) -> None:
@@ -403,11 +403,11 @@ def _is_plain(schema: pa.Schema, known: ColumnTypes, fields: Sequence[str] | Non
     )
 
 
-def _hive(name: str) -> dict[str, str | None]:
+def hive_columns(name: str) -> dict[str, str | None]:
     """Columns in the directories of a file's name.
 
     Examples:
-        >>> _hive("lang=en/year=2024/part-0.parquet")
+        >>> hive_columns("lang=en/year=2024/part-0.parquet")
         {'lang': 'en', 'year': '2024'}
     """
     pairs = [part.partition("=") for part in name.split("/")[:-1] if "=" in part]

@@ -55,7 +55,7 @@ def rows_in(directory: Directory, name: str, mention: bytes = b"") -> Iterator[R
     if PARQUET.matches(name):
         yield from _parquet_rows(directory, name)
         return
-    for number, line in _lines(directory, name):
+    for number, line in numbered_lines(directory, name):
         if mention in line:
             yield Row(name, number, _parsed(line, directory.path(name), number))
 
@@ -74,7 +74,7 @@ def rows_with(directory: Directory, name: str, column: str | None, wanted: Colle
         return
     # A backslash may be part of another way to write the value.
     pattern = re.compile(b"|".join([rb"\\", *(re.escape(orjson.dumps(value)[1:-1]) for value in wanted)]))
-    for number, line in _lines(directory, name):
+    for number, line in numbered_lines(directory, name):
         if pattern.search(line):
             values = _parsed(line, directory.path(name), number)
             id_name = column or id_column(list(values))
@@ -82,7 +82,12 @@ def rows_with(directory: Directory, name: str, column: str | None, wanted: Colle
                 yield Row(name, number, values)
 
 
-def _lines(directory: Directory, name: str) -> Iterator[tuple[int, bytes]]:
+def numbered_lines(directory: Directory, name: str) -> Iterator[tuple[int, bytes]]:
+    """The lines of a file that are not blank, each with its number from 0.
+
+    Raises:
+        DataError: it cannot be read.
+    """
     number, begun = 0, list[bytes]()
     with _stored(directory, name) as file:
         for block in blocks(file, ending_of(name), directory.path(name)):
@@ -108,7 +113,7 @@ def _parsed(line: bytes, path: str, number: int) -> dict[str, Any]:
 
 
 def _parquet_rows(directory: Directory, name: str) -> Iterator[Row]:
-    with _parquet(directory, name) as file:
+    with open_parquet(directory, name) as file:
         number = 0
         for batch in file.iter_batches(_ROWS):
             for values in python_rows(batch):
@@ -117,7 +122,7 @@ def _parquet_rows(directory: Directory, name: str) -> Iterator[Row]:
 
 
 def _parquet_rows_with(directory: Directory, name: str, column: str | None, wanted: Collection[str]) -> Iterator[Row]:
-    with _parquet(directory, name) as file:
+    with open_parquet(directory, name) as file:
         id_name = column or id_column(file.schema_arrow.names)
         if id_name not in file.schema_arrow.names:
             return
@@ -132,7 +137,12 @@ def _parquet_rows_with(directory: Directory, name: str, column: str | None, want
 
 
 @contextmanager
-def _parquet(directory: Directory, name: str) -> Iterator[pq.ParquetFile]:
+def open_parquet(directory: Directory, name: str) -> Iterator[pq.ParquetFile]:
+    """Open a Parquet file for a ``with`` statement.
+
+    Raises:
+        DataError: it cannot be read, here or within the statement.
+    """
     with _stored(directory, name) as file:
         try:
             with pq.ParquetFile(file, **ALL_YEARS) as parquet:

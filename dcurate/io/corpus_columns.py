@@ -1,0 +1,390 @@
+"""The columns that describe the documents of a corpus: URLs, languages, sizes, dates; without the texts, of Parquet."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from dcurate.errors import DataError
+from dcurate.fs.stores import Directory
+from dcurate.io.files import PARQUET
+from dcurate.io.parquet import hive_columns
+from dcurate.io.rows import numbered_lines, open_parquet
+from dcurate.rows.lines import parsed_line
+
+#: What a column says of documents, and the names that it usually has; the first one that a file has is taken.
+ROLES: Mapping[str, tuple[str, ...]] = {
+    "text": ("text", "content", "messages"),
+    "url": ("url", "source_url", "page_url"),
+    "date": ("date", "crawl_date", "warc_date"),
+    "language": ("language", "lang", "content_language"),
+    "licence": ("rights_licence", "licence", "license"),
+    "source": ("source", "dataset", "source_name"),
+    "tokens": ("n_tokens", "token_count", "num_tokens", "tokens"),
+    "bytes": ("text_bytes", "content_bytes", "n_bytes", "nbytes", "size"),
+    "duration": ("duration", "duration_s"),
+    "mime": ("mime_type", "media_type"),
+    "file": ("file_name",),
+    "synthetic": ("synthetic", "is_synthetic"),
+    "stage": ("_dcurate_stage",),
+    "reason": ("_dcurate_reason",),
+}
+_INTEGERS, _MILLISECONDS, _FLAGS = ("tokens", "bytes"), ("duration",), ("synthetic",)
+_ROWS = 2**16
+#: Lines of JSON that are parsed at a time.
+_LINES = 2**12
+#: The longest value of a column of text that is counted by itself; URLs are not cut.
+LONGEST = 200
+#: More milliseconds of one recording are a mistake.
+_LONGEST_MS = 10**12
+
+
+@dataclass(frozen=True)
+class DescribedRows:
+    """Some rows of a file.
+
+    Attributes:
+        rows: how many.
+        columns: columns by role, each of one type: ``tokens`` and ``bytes`` are int64, ``duration`` int64 of
+            milliseconds, ``synthetic`` bool, the others text. A role without a column is missing. Columns of rights are
+            there by their names, see `is_of_rights`.
+        text_bytes: bytes of each row's text; null for a row without. None if the file has no such column.
+        present: for columns that are only looked at, whether each row has a value.
+    """
+
+    rows: int
+    columns: dict[str, pa.Array]
+    text_bytes: pa.Array | None = None
+    present: dict[str, pa.Array] = field(default_factory=dict)
+
+
+@dataclass
+class FileColumns:
+    """The describing columns of one file.
+
+    Args:
+        directory: where it is.
+        name: its name there.
+        chosen: columns by role, instead of those in `ROLES`.
+        looked_at: columns of which only counts whether a row has a value.
+        read_texts: whether the texts of Parquet files are read, for their exact sizes.
+    """
+
+    directory: Directory
+    name: str
+    chosen: Mapping[str, str] = field(default_factory=dict)
+    looked_at: tuple[str, ...] = ()
+    read_texts: bool = False
+    #: What is known once the pieces were read: names by role, whether sizes of texts are exact, bytes that were read.
+    names: dict[str, str] = field(default_factory=dict)
+    exact: bool = True
+    bytes_read: int = 0
+    #: Names and types of all columns, as far as they were seen.
+    types: dict[str, str] = field(default_factory=dict)
+
+    def pieces(self) -> Iterator[DescribedRows]:
+        """Yield the rows of the file.
+
+        Raises:
+            DataError: it cannot be read.
+        """
+        self._folders = hive_columns(self.name)
+        yield from self._parquet() if PARQUET.matches(self.name) else self._json()
+
+    def _roles(self, columns: Collection[str], types: Mapping[str, pa.DataType] | None = None) -> dict[str, str]:
+        """The columns of a file by role: the first one that is there and, by its type, suits."""
+
+        def is_one(role: str, name: str) -> bool:
+            suits = name in columns and (types is None or _suits(role, types[name]))
+            return suits or (name in self._folders and role != "text")
+
+        names = {}
+        for role, usual in ROLES.items():
+            wanted = (self.chosen[role],) if role in self.chosen else usual
+            name = next((name for name in wanted if is_one(role, name)), None)
+            if name is not None:
+                names[role] = name
+        return names | {name: name for name in columns if is_of_rights(name) and is_one(name, name)}
+
+    # Parquet
+
+    def _parquet(self) -> Iterator[DescribedRows]:
+        with open_parquet(self.directory, self.name) as file:
+            schema = file.schema_arrow
+            self.types = {column.name: simple_type(column.type) for column in schema}
+            self.names = self._roles(schema.names, {column.name: column.type for column in schema})
+            self.bytes_read += file.metadata.serialized_size
+            text = self.names.get("text", "")
+            in_text = self.read_texts and text in schema.names and _has_lengths(schema.field(text).type)
+            self.exact = in_text or not text
+            wanted = {name for role, name in self.names.items() if role != "text" or in_text}
+            wanted |= {name for name in self.looked_at if name in schema.names and name != text}
+            projected = [name for name in schema.names if name in wanted]
+            for group in range(file.num_row_groups):
+                self.bytes_read += _stored_bytes(file.metadata.row_group(group), set(projected))
+                yield from self._group(file, group, projected, in_text)
+
+    def _group(self, file: pq.ParquetFile, group: int, projected: list[str], in_text: bool) -> Iterator[DescribedRows]:
+        about, text = file.metadata.row_group(group), self.names.get("text")
+        spread = None
+        if text is not None and not in_text:
+            spread = _Spread(_plain_bytes(about, text), about.num_rows)
+            weights = self.names.get("tokens")
+            if weights in projected:
+                read = file.read_row_group(group, columns=[weights])
+                spread.weigh(_numbers(read.column(0).combine_chunks()))
+        if not projected:
+            for start in range(0, about.num_rows, _ROWS):
+                rows = min(_ROWS, about.num_rows - start)
+                lengths = None if spread is None else spread.next(rows, None)
+                present = {} if lengths is None or text not in self.looked_at else {text: lengths.is_valid()}
+                yield DescribedRows(rows, self._of_folders(rows), lengths, present)
+            return
+        for batch in file.iter_batches(_ROWS, row_groups=[group], columns=projected):
+            columns = {
+                role: _as(role, batch.column(name))
+                for role, name in self.names.items()
+                if role != "text" and name in batch.schema.names
+            }
+            lengths = None
+            if spread is not None:
+                lengths = spread.next(batch.num_rows, columns.get("tokens"))
+            elif in_text and text is not None:
+                lengths = pc.cast(pc.binary_length(batch.column(text)), pa.int64())
+            present = {name: batch.column(name).is_valid() for name in self.looked_at if name in batch.schema.names}
+            if lengths is not None and text in self.looked_at:
+                present[text] = lengths.is_valid()
+            yield DescribedRows(batch.num_rows, self._of_folders(batch.num_rows) | columns, lengths, present)
+
+    # JSON Lines
+
+    def _json(self) -> Iterator[DescribedRows]:
+        lines = numbered_lines(self.directory, self.name)
+        while block := list(islice(lines, _LINES)):
+            rows = [self._row(line, number) for number, line in block]
+            self.bytes_read += sum(len(line) + 1 for _, line in block)
+            keys = list(dict.fromkeys(key for row in rows for key in row))
+            for key in keys:
+                if self.types.get(key, "null") == "null":
+                    self.types[key] = next((kind for row in rows if (kind := _kind(row.get(key))) != "null"), "null")
+            names = self._roles(keys)
+            self.names = {**names, **self.names}
+            columns = {
+                role: pa.array([_plain(role, row.get(name)) for row in rows], _type(role))
+                for role, name in names.items()
+                if role != "text" and name in keys
+            }
+            lengths = None
+            if "text" in names:
+                lengths = pa.array([_length(row.get(names["text"])) for row in rows], pa.int64())
+            present = {
+                name: pa.array([row.get(name) is not None for row in rows]) for name in self.looked_at if name in keys
+            }
+            yield DescribedRows(len(rows), self._of_folders(len(rows)) | columns, lengths, present)
+
+    def _row(self, line: bytes, number: int) -> dict[str, Any]:
+        try:
+            row = parsed_line(line)
+        except ValueError as error:
+            path = self.directory.path(self.name)
+            raise DataError(f"{path!r}, row {number}: {error}; is it JSON Lines?") from error
+        return row if isinstance(row, dict) else {}
+
+    def _of_folders(self, rows: int) -> dict[str, pa.Array]:
+        """Columns that are in the names of folders, such as ``language=en``."""
+        return {
+            role: pa.array([_plain(role, self._folders[name])] * rows, _type(role))
+            for role, name in self.names.items()
+            if name in self._folders
+        }
+
+
+@dataclass
+class _Spread:
+    """Bytes of a row group, divided among its rows by weight; all parts together are all bytes."""
+
+    nbytes: int
+    rows: int
+    weight: float = 0.0
+    _before: float = 0.0
+
+    def weigh(self, weights: pa.Array) -> None:
+        """Divide by these weights instead of evenly, if all rows have one and any is above 0."""
+        self.weight = 0.0 if weights.null_count else float(pc.sum(weights).as_py() or 0)
+
+    def next(self, rows: int, weights: pa.Array | None) -> pa.Array:
+        """Return the bytes of the next rows."""
+        if weights is None or not self.weight:
+            parts, total = np.ones(rows), float(self.rows)
+        else:
+            parts, total = weights.fill_null(0).to_numpy(zero_copy_only=False).astype(float), self.weight
+        ends = self._before + np.cumsum(parts)
+        starts = np.concatenate([[self._before], ends[:-1]])
+        self._before = float(ends[-1]) if rows else self._before
+        return pa.array((_share(self.nbytes, ends, total) - _share(self.nbytes, starts, total)).astype(np.int64))
+
+
+def _share(nbytes: int, weights: Any, total: float) -> Any:
+    return np.floor(nbytes * (weights / total))
+
+
+def _plain_bytes(group: pq.RowGroupMetaData, name: str) -> int:
+    """Bytes of a column in a row group before compression, by the footer of its file."""
+    return sum(
+        chunk.total_uncompressed_size
+        for chunk in map(group.column, range(group.num_columns))
+        if chunk.path_in_schema.split(".")[0] == name
+    )
+
+
+def _stored_bytes(group: pq.RowGroupMetaData, names: set[str]) -> int:
+    return sum(
+        chunk.total_compressed_size
+        for chunk in map(group.column, range(group.num_columns))
+        if chunk.path_in_schema.split(".")[0] in names
+    )
+
+
+def is_of_rights(name: str) -> bool:
+    """Whether a column says what may be done with a document, by its name; its values are counted.
+
+    Examples:
+        >>> [is_of_rights(name) for name in ("rights_train", "opted_out", "url")]
+        [True, True, False]
+    """
+    return name.startswith("rights_") or name == "opted_out"
+
+
+def _has_lengths(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_string(kind)
+        or pa.types.is_large_string(kind)
+        or pa.types.is_binary(kind)
+        or pa.types.is_large_binary(kind)
+    )
+
+
+def _value_type(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def _suits(role: str, kind: pa.DataType) -> bool:
+    """Whether a column of this type can have the role."""
+    kind = _value_type(kind)
+    if role in _INTEGERS:
+        return bool(pa.types.is_integer(kind))
+    if role in _MILLISECONDS:
+        return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+    if role in _FLAGS:
+        return bool(pa.types.is_boolean(kind))
+    if role == "text":
+        return not pa.types.is_integer(kind) and not pa.types.is_floating(kind)
+    if is_of_rights(role) and (pa.types.is_list(kind) or pa.types.is_boolean(kind)):
+        return True
+    if pa.types.is_struct(kind):  # as `LanguageFilter` notes a language and its score
+        return role == "language" and any(field.name == role and _suits(role, field.type) for field in kind)
+    dates = role == "date" and (pa.types.is_timestamp(kind) or pa.types.is_date(kind))
+    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    return bool(is_text or dates)
+
+
+def _type(role: str) -> pa.DataType:
+    if role in _INTEGERS or role in _MILLISECONDS:
+        return pa.int64()
+    return pa.bool_() if role in _FLAGS else pa.string()
+
+
+def _as(role: str, column: pa.Array) -> pa.Array:
+    """A column with the type of its role; values that make no sense are null."""
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if role in _INTEGERS:
+        return _numbers(column)
+    if role in _MILLISECONDS:
+        return _milliseconds(column)
+    if role in _FLAGS:
+        return column
+    if pa.types.is_struct(column.type):
+        return _as(role, pc.struct_field(column, role))
+    if pa.types.is_list(column.type):
+        return pa.array([_plain(role, value) for value in column.to_pylist()], pa.string())
+    if pa.types.is_timestamp(column.type) or pa.types.is_date(column.type):
+        return pc.cast(pc.cast(column, pa.date32(), safe=False), pa.string())
+    return pc.cast(column, pa.string())
+
+
+def _numbers(column: pa.Array) -> pa.Array:
+    column = pc.cast(column, pa.int64(), safe=False)
+    return pc.if_else(pc.greater_equal(column, 0), column, None)
+
+
+def _milliseconds(column: pa.Array) -> pa.Array:
+    column = pc.round(pc.multiply(pc.cast(column, pa.float64(), safe=False), 1000.0))
+    right = pc.and_(pc.greater_equal(column, 0.0), pc.less_equal(column, float(_LONGEST_MS)))
+    return pc.cast(pc.if_else(right, column, None), pa.int64())
+
+
+def _plain(role: str, value: Any) -> Any:
+    """A value of JSON with the type of its role; None if it has another."""
+    if role in _FLAGS:
+        return value if isinstance(value, bool) else None
+    if role in _INTEGERS:
+        return value if type(value) is int and 0 <= value < 2**63 else None
+    if role in _MILLISECONDS:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return None
+        milliseconds = np.rint(value * 1000.0) if abs(value) <= _LONGEST_MS else -1
+        return int(milliseconds) if 0 <= milliseconds <= _LONGEST_MS else None
+    if is_of_rights(role) and isinstance(value, list):
+        return _text(", ".join(sorted({str(entry) for entry in value})))
+    if is_of_rights(role) and isinstance(value, bool):
+        return str(value).lower()
+    if role == "language" and isinstance(value, dict):
+        value = value.get(role)
+    return _text(value) if isinstance(value, str) else None
+
+
+def _text(value: str) -> str:
+    """Text that is UTF-8."""
+    return value.encode("utf-8", "replace").decode()
+
+
+def _length(value: Any) -> int | None:
+    """Bytes of a text; of another value, of its JSON."""
+    if value is None:
+        return None
+    return len(value.encode("utf-8", "surrogatepass")) if isinstance(value, str) else len(orjson.dumps(value))
+
+
+def _kind(value: Any) -> str:
+    if value is None:
+        return "null"
+    names = {bool: "flag", int: "integer", float: "float", str: "text"}
+    return names.get(type(value), "nested")
+
+
+def simple_type(kind: pa.DataType) -> str:
+    """Return what a column holds: ``"text"``, ``"integer"``, ``"float"``, ``"flag"``, ``"date"``, ``"binary"``, ``"nested"``.
+
+    Examples:
+        >>> simple_type(pa.large_string()), simple_type(pa.list_(pa.int8()))
+        ('text', 'nested')
+    """  # noqa: E501
+    kind = _value_type(kind)
+    tests = {
+        "text": (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view),
+        "flag": (pa.types.is_boolean,),
+        "integer": (pa.types.is_integer,),
+        "float": (pa.types.is_floating,),
+        "date": (pa.types.is_timestamp, pa.types.is_date),
+        "binary": (pa.types.is_binary, pa.types.is_large_binary),
+    }
+    return next((name for name, checks in tests.items() if any(check(kind) for check in checks)), "nested")
