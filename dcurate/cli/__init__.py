@@ -1,6 +1,6 @@
 """The command line: ``dcurate``."""
 
-from dcurate.cli import corpora, jobs, label, learn, marks, monitoring, nemo, recipes, runs, samples, tokens
+from dcurate.cli import corpora, jobs, label, learn, marks, monitoring, nemo, recipes, runs, samples, summary, tokens
 from dcurate.cli.group import cli, main
 
 __all__ = [
@@ -16,5 +16,6 @@ __all__ = [
     "recipes",
     "runs",
     "samples",
+    "summary",
     "tokens",
 ]

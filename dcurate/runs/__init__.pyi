@@ -6,5 +6,10 @@ from dcurate.io.tracing import TraceHook as TraceHook
 from .inspect import RunPlaces as RunPlaces
 from .preview import Preview as Preview
 from .publish.publish import Published as Published
+from .summary.fields import SummaryField as SummaryField
+from .summary.fields import SummarySection as SummarySection
+from .summary.summary import SummaryOptions as SummaryOptions
+from .summary.summary import TrainingSummary as TrainingSummary
+from .summary.summary import training_summary as training_summary
 
 __all__: list[str]

@@ -388,6 +388,7 @@ def test_every_public_name_is_decided():
             "RequestError",
         ),
         *("ResourceError", "RunError", "RunPlaces", "RunResult", "SemanticDeduplicationWorkflow", "Shape", "Signals"),
+        *("SummaryField", "SummaryOptions", "SummarySection", "training_summary", "TrainingSummary"),
         *(
             "Skipped",
             "Source",

@@ -36,7 +36,7 @@ def card(run: RecordedRun, folder: HubFolder, names: Collection[str], before: st
         names: the files of the output.
         before: the card that is there; None if there is none.
     """
-    section = f"{BEGIN}\n{_section(run)}\n{END}"
+    section = f"{BEGIN}\n{run_section(run)}\n{END}"
     if before is None:
         head = yaml.safe_dump(_about(run.report, folder, names), sort_keys=False, allow_unicode=True)
         return f"---\n{head}---\n\n# {folder.repo.partition('/')[2]}\n\n{section}\n"
@@ -60,16 +60,16 @@ def _about(report: RunReport, folder: HubFolder, names: Collection[str]) -> dict
     endings = [ending for ending in _LOADABLE if any(name.endswith(ending) for name in names)]
     if len(endings) == 1 and all(name.endswith(endings[0]) for name in names):
         files = {"split": "train", "path": f"{folder.folder}/**/*{endings[0]}"}
-        about["size_categories"] = [_size(report.stages[-1].rows_in)]
+        about["size_categories"] = [size_category(report.stages[-1].rows_in)]
         about["configs"] = [{"config_name": "default", "data_files": [files]}]
     return about
 
 
-def _size(rows: int) -> str:
+def size_category(rows: int) -> str:
     """Return the size as the Hub names it.
 
     Examples:
-        >>> [_size(rows) for rows in (0, 1_000, 5_000_000, 10**13)]
+        >>> [size_category(rows) for rows in (0, 1_000, 5_000_000, 10**13)]
         ['n<1K', '1K<n<10K', '1M<n<10M', 'n>1T']
     """
     place = next((place for place in range(len(_SIZES)) if rows < 1000 * 10**place), len(_SIZES))
@@ -78,18 +78,19 @@ def _size(rows: int) -> str:
     return "n>1T" if place == len(_SIZES) else f"{_SIZES[place - 1]}<n<{_SIZES[place]}"
 
 
-def _section(run: RecordedRun) -> str:
+def run_section(run: RecordedRun) -> str:
+    """Return what a card says of a run: files, rows of each stage and why some were taken out, digests."""
     report, version = run.report, run.about.get("versions", {}).get("dcurate", "")
     rows = [[stage.name, f"{stage.rows_in:,}", f"{stage.rows_out:,}", _why(stage)] for stage in report.stages]
     lines = [
         "## How it was made",
         "",
-        f"The pipeline `{_cell(report.pipeline)}` wrote {report.files:,} files with "
+        f"The pipeline `{cell(report.pipeline)}` wrote {report.files:,} files with "
         f"[dcurate](https://dcurate.readthedocs.io) {version}, from an input of {report.splits:,} parts.",
         "",
         "| stage | rows in | rows out | taken out |",
         "|---|---:|---:|---|",
-        *(f"| {' | '.join(map(_cell, row))} |" for row in rows),
+        *(f"| {' | '.join(map(cell, row))} |" for row in rows),
         "",
         f"Input: `{report.inputs_digest}`. Output: `{report.outputs_digest}`.",
     ]
@@ -104,7 +105,7 @@ def _why(stage: StageStats) -> str:
     return "; ".join([*shown, f"other: {remaining:,}"] if remaining else shown)
 
 
-def _cell(text: str) -> str:
+def cell(text: str) -> str:
     """Text that ends neither a cell nor a section."""
     plain = " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
     return plain if len(plain) <= 200 else f"{plain[:199]}…"
