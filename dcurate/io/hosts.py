@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib.metadata import version
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from dcurate.core.extras import needed
 
 #: The part of a URL between its scheme and its path, for RE2.
-AUTHORITY = r"^\s*(?i:https?|ftp)://(?P<authority>[^/?#\\\s]+)"
+AUTHORITY = r"^\s*(?i:https?|ftp)://(?P<authority>[^/?#\\\s]+)(?:[/?#\\]|\s*$)"
 _LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?")
 _NUMBER = re.compile(r"\d+|0x[0-9a-f]*")
 _PORT = re.compile(r"\d{0,5}")
@@ -32,6 +32,12 @@ class Site(NamedTuple):
 
 
 _INVALID = Site("invalid", "")
+
+
+@cache
+def _suffix_list(private: bool) -> Any:
+    library = needed("publicsuffixlist", "the domains of URLs", "summary")
+    return library.PublicSuffixList(only_icann=not private)
 
 
 class Domains:
@@ -55,8 +61,7 @@ class Domains:
     """
 
     def __init__(self, *, private: bool = False) -> None:
-        library = needed("publicsuffixlist", "the domains of URLs", "summary")
-        self._list = library.PublicSuffixList(only_icann=not private)
+        self._list = _suffix_list(private)
         #: The version of the library, which ends with the date of its list.
         self.version = version("publicsuffixlist")
         self.site = lru_cache(2**17)(self._site)
@@ -64,7 +69,8 @@ class Domains:
     def _site(self, authority: str) -> Site:
         host = authority.rpartition("@")[2]
         if host.startswith("["):
-            return _address(host[1:].partition("]")[0])
+            inner, closed, port = host[1:].partition("]")
+            return _address(inner) if closed and _PORT.fullmatch(port.removeprefix(":")) else _INVALID
         host, _, port = host.partition(":")
         if not _PORT.fullmatch(port):
             return _INVALID

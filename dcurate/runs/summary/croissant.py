@@ -53,7 +53,10 @@ _CONTEXT: Mapping[str, Any] = {
     "subField": "cr:subField",
     "transform": "cr:transform",
 }
+_LINES = "application/jsonlines"
 _TYPES = {"text": "sc:Text", "integer": "sc:Integer", "float": "sc:Float", "flag": "sc:Boolean", "date": "sc:DateTime"}
+#: Names of columns that pandas, with which JSON Lines are loaded, takes for dates, also where they hold others.
+_DATES = re.compile(r"date|modified|timestamp.*|.*_(at|time)", re.IGNORECASE)
 #: Characters that mean something in patterns of names.
 _SPECIAL = re.compile(r"([*?[])")
 _NOT_OF_ID = re.compile(r"[^A-Za-z0-9_-]+")
@@ -62,7 +65,8 @@ _NOT_OF_ID = re.compile(r"[^A-Za-z0-9_-]+")
 def croissant(summary: TrainingSummary, folder: str, published: str) -> dict[str, Any]:
     """Return the outputs of a summary as a data set in Croissant 1.0.
 
-    Columns of plain values are fields; nested ones and bytes are left out.
+    Columns of plain values are fields; nested ones and bytes are left out, and of JSON Lines those that are dates by
+    their names, as they are not loaded as they are.
 
     Args:
         summary: the summary; local outputs of Parquet, or of JSON Lines that are not compressed.
@@ -87,7 +91,10 @@ def croissant(summary: TrainingSummary, folder: str, published: str) -> dict[str
                 "includes": [f"{below}*{ending}" for ending in endings],
             }
         )
-        fields = [_field(name, column, _TYPES[kind]) for column, kind in columns.items() if kind in _TYPES]
+        plain = {column: _TYPES[kind] for column, kind in columns.items() if kind in _TYPES}
+        if form == _LINES:
+            plain = {column: kind for column, kind in plain.items() if not _DATES.fullmatch(column)}
+        fields = [_field(name, column, kind) for column, kind in plain.items()]
         records.append({"@type": "cr:RecordSet", "@id": name, "name": name, "field": fields})
     stated = {key: summary.stated(f"dataset_{key}") for key in ("name", "description", "url", "licence")}
     about: dict[str, Any] = {
@@ -135,7 +142,7 @@ def _format(output: str) -> tuple[str, list[str]]:
     if names and all(map(PARQUET.matches, names)):
         return "application/x-parquet", list(PARQUET.suffixes)
     if names and all(name.lower().endswith(JSONL.suffixes) for name in names):
-        return "application/jsonlines", list(JSONL.suffixes)
+        return _LINES, list(JSONL.suffixes)
     raise PipelineError(
         f"{output!r} is neither all Parquet nor all plain JSON Lines, which is what Croissant describes; "
         "leave out this output"
@@ -150,4 +157,4 @@ def _below(output: str, folder: str) -> str:
         raise PipelineError(
             f"{output!r} is not below {folder!r}; write the Croissant file into a folder above the output"
         )
-    return "" if path == os.curdir else f"{path}/"
+    return "" if path == os.curdir else _SPECIAL.sub(r"[\1]", path) + "/"

@@ -1,0 +1,284 @@
+"""What records of runs say in a summary, what is left blank, and what is refused."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pandas as pd
+import pytest
+
+from dcurate import (
+    DataError,
+    DocumentBatch,
+    InlineExecutor,
+    JsonlReader,
+    Modify,
+    ParquetWriter,
+    Pipeline,
+    PipelineError,
+    ScoreFilter,
+    TokenWriter,
+    WarcReader,
+)
+from dcurate.runs import SummaryOptions, training_summary
+from dcurate.runs.summary.fields import FACTS, SECTIONS
+from dcurate.text import LanguageFilter, PiiModifier, WordCountFilter
+from dcurate_testing.token_files import train_bpe
+from tests.archives import archive, warc_record
+from tests.conftest import ROOT
+from tests.runs.summary.corpora import write
+from tests.runs.summary.test_counts import value
+
+
+def run(folder: Path, stages: list[Any], rows: list[dict[str, Any]] | None = None, **settings: Any) -> str:
+    """The output of a run, as Parquet."""
+    batches = None if rows is None else [DocumentBatch(data=pd.DataFrame(rows))]
+    out = folder / "out"
+    pipeline = Pipeline("demo", stages=[*stages, ParquetWriter(str(out))])
+    pipeline.run(InlineExecutor(), batches, observers=[], **settings)
+    return str(out)
+
+
+def written(folder: Path, rows: list[dict[str, Any]]) -> Path:
+    folder.mkdir()
+    (folder / "part.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    return folder
+
+
+ROWS = [
+    {
+        "id": number,
+        "url": f"https://{number % 7}.example/{number}",
+        "text": "word " * number,
+        "lang": "en" if number % 3 else "de",
+    }
+    for number in range(40)
+]
+
+
+def test_stages_and_what_was_removed_are_counted_as_duckdb_counts_inputs_and_outputs(tmp_path: Path) -> None:
+    source, rejected = written(tmp_path / "in", ROWS), str(tmp_path / "rejected")
+    stages = [JsonlReader(str(source)), ScoreFilter(WordCountFilter(min_words=10), name="robots_optout")]
+    out = run(tmp_path, stages, rejected=rejected)
+    summary = training_summary(out, options=SummaryOptions(removed=True))
+    query = f"SELECT count(*), count(*) FILTER (length(text) < 50) FROM read_json('{source}/*.jsonl')"
+    kept = duckdb.sql(f"SELECT count(*) FROM read_parquet('{out}/*.parquet')").fetchall()[0][0]
+    [(rows_in, short)] = duckdb.sql(query).fetchall()
+    assert rows_in == kept + short
+    [stage] = [row for row in value(summary, "opt_out_measures") if row["stage"] == "robots_optout"]
+    assert stage["removed documents"] == short
+    [field] = [field for section in summary.sections for field in section.fields if field.name.startswith("stages_")]
+    by_stage = {row["stage"]: row for row in field.value}
+    assert (by_stage["robots_optout"]["documents in"], by_stage["robots_optout"]["documents out"]) == (rows_in, kept)
+    assert value(summary, "removed_documents") == short
+    [by_reason] = value(summary, "removed_by_reason")
+    assert (by_reason["reason"], by_reason["documents"]) == ("word_count", short)
+    aside = duckdb.sql(
+        f"SELECT regexp_extract(url, '//([^/]+)', 1) AS site, count(*), sum(strlen(text)) "
+        f"FROM read_json('{rejected}/**/*.jsonl*') GROUP BY 1 ORDER BY 3 DESC, 2 DESC, 1"
+    ).fetchall()
+    assert value(summary, "removed_domains_in_all") == len(aside)
+    assert [tuple(row.values())[1:] for row in value(summary, "removed_domains")] == aside[:1]
+
+
+def test_what_was_removed_is_a_blank_where_it_was_not_kept(tmp_path: Path) -> None:
+    summary = training_summary(run(tmp_path, [], ROWS), options=SummaryOptions(removed=True))
+    field = summary.field("removed_documents")
+    assert field is not None
+    assert field.value is None
+    assert "rejected=" in field.blank
+
+
+def test_personal_data_that_was_replaced_is_counted_by_kind(tmp_path: Path) -> None:
+    rows = [{"text": f"Write to a{number}@example.org, please."} for number in range(3)]
+    summary = training_summary(run(tmp_path, [Modify(PiiModifier(anonymize_action="replace"))], rows))
+    [row] = value(summary, "illegal_content_measures")
+    assert (row["counted"], row["number"]) == ("EMAIL_ADDRESS", 3)
+
+
+def test_languages_are_read_in_the_structures_that_the_language_filter_writes(tmp_path: Path) -> None:
+    rows = [{"text": "This is certainly an English sentence about the weather in spring."}] * 4
+    stages = [ScoreFilter(LanguageFilter("en", min_score=0.5), score_field="language")]
+    summary = training_summary(run(tmp_path, stages, rows))
+    [row] = value(summary, "languages")
+    assert (row["language"], row["documents"]) == ("en", 4)
+
+
+def test_rows_that_a_language_model_wrote_are_counted_in_its_column(tmp_path: Path) -> None:
+    out = write(tmp_path / "plain", [ROWS[:3]], "jsonl")
+    assert value(training_summary(str(out)), "synthetic_documents") is None
+    made = [{"url": None, "text": "x", "qa": "q" if number % 2 else None} for number in range(10)]
+    run_out = run(tmp_path, [], made)
+    records = Path(f"{run_out}.dcurate") / "report.json"
+    report = json.loads(records.read_text())
+    settings = {"output_field": "'qa'", "model": "'llama-4'"}
+    report["about"]["stages"].append({"name": "ask", "kind": "Rephrase", "needs": "", "settings": settings})
+    records.write_text(json.dumps(report))
+    summary = training_summary(run_out)
+    count = duckdb.sql(f"SELECT count(qa) FROM read_parquet('{run_out}/*.parquet')").fetchall()[0][0]
+    assert value(summary, "synthetic_documents") == count == 5
+    assert value(summary, "synthetic_models") == ["llama-4"]
+    assert value(summary, "synthetic_share") == 0.5
+
+
+def test_crawlers_are_named_by_the_descriptions_of_web_archives(tmp_path: Path) -> None:
+    source = tmp_path / "in"
+    source.mkdir()
+    for number in range(2):
+        says = f"software: Crawler/2\r\nhttp-header-user-agent: Bot/{number}\r\nrobots: obey\r\n"
+        info = warc_record((says + "isPartOf: CC-MAIN-2024-10\r\n").encode(), "", "warcinfo")
+        (source / f"{number}.warc.gz").write_bytes(archive([info, warc_record(b"text", kind="resource")]))
+    out = run(tmp_path, [WarcReader(str(source), record_types=["resource"])])
+    summary = training_summary(out)
+    assert value(summary, "crawlers") == ["Bot/0", "Bot/1", "Crawler/2"]
+    assert value(summary, "crawler_behaviour") == ["obey (2 archives)"]
+    assert value(summary, "crawls_named") == ["CC-MAIN-2024-10 (2 archives)"]
+    assert [row["source"] for row in value(summary, "sources_read")] == ["web archives (WARC)"]
+    for path in source.iterdir():
+        path.unlink()
+    field = training_summary(out).field("crawlers")
+    assert field is not None
+    assert field.value is None
+    assert "cannot be reached" in field.blank
+
+
+def test_tokens_of_a_folder_are_those_in_its_files(tmp_path: Path) -> None:
+    texts = [f"some words and {number}" for number in range(30)]
+    tokenizer = train_bpe(tmp_path / "tokenizer.json", texts)
+    out = tmp_path / "tokens"
+    batch = DocumentBatch(data=pd.DataFrame({"text": texts}))
+    writer = TokenWriter(str(out), tokenizer, "npy", packing="concat", sequence_length=64)
+    Pipeline("tokens", stages=[writer]).run(InlineExecutor(), [batch], observers=[])
+    summary = training_summary(str(out))
+    query = f'SELECT sum("end" - start) FROM read_parquet("{out}/**/*.parquet")'
+    [(tokens,)] = duckdb.sql(query).fetchall()
+    assert value(summary, "text_tokens") == tokens
+    assert value(summary, "text_documents") == 30
+    field = summary.field("text_tokens")
+    assert field is not None
+    assert not field.estimate
+
+
+def test_media_are_counted_in_their_units(tmp_path: Path) -> None:
+    rows = [{"file_name": f"{n}.wav", "duration": 1800.5, "size": 10} for n in range(3)]
+    rows += [{"file_name": "a.MP4", "mime_type": "video/mp4", "duration": 7200}, {"file_name": "b.png", "size": 7}]
+    rows += [{"file_name": "c.wav", "duration": None}, {"file_name": "d.wav", "duration": "long"}]
+    out = written(tmp_path / "out", rows)
+    with tarfile.open(out / "shard.tar", "w") as shard:
+        for name in ("1.jpg", "1.txt", "2.webp", "3.json"):
+            member = tarfile.TarInfo(name)
+            member.size = 5
+            shard.addfile(member, io.BytesIO(b"12345"))
+    summary = training_summary(str(out))
+    audio = "SELECT sum(duration) / 3600 FROM (VALUES (1800.5), (1800.5), (1800.5)) AS t(duration)"
+    assert value(summary, "audio_hours") == pytest.approx(float(duckdb.sql(audio).fetchall()[0][0]))
+    assert (value(summary, "audio_documents"), value(summary, "audio_bytes")) == (5, 30)
+    assert (value(summary, "video_hours"), value(summary, "video_documents")) == (2.0, 1)
+    assert (value(summary, "image_documents"), value(summary, "image_bytes")) == (3, 17)
+    assert value(summary, "image_range") == "less than 1 million images"
+    assert value(summary, "audio_range") == "less than 10,000 hours"
+    assert value(summary, "modalities") == ["image", "audio", "video"]
+
+
+def test_an_empty_corpus_has_zeros_and_blanks(tmp_path: Path) -> None:
+    stages = [JsonlReader(str(written(tmp_path / "in", ROWS))), ScoreFilter(WordCountFilter(min_words=1000))]
+    summary = training_summary(run(tmp_path, stages))
+    counted = [field.value for section in summary.sections for field in section.fields if "documents" in field.name]
+    assert not any(isinstance(number, int) and number for number in counted)
+    assert value(summary, "domains") in (None, [])
+    [stage] = [row for row in value(summary, summary.sections[-1].fields[-1].name) if row["stage"] == "word_count"]
+    assert stage["removed documents"] == len(ROWS)
+
+
+def test_a_corpus_without_records_is_counted_and_says_what_is_missing(tmp_path: Path) -> None:
+    summary = training_summary(
+        str(write(tmp_path / "out", [ROWS], "jsonl")), options=SummaryOptions(columns={"language": "lang"})
+    )
+    assert value(summary, "text_documents") == 40
+    field = summary.field("opt_out_measures")
+    assert field is not None
+    assert "the outputs have no records of runs" in field.blank
+
+
+def test_every_field_is_counted_stated_or_a_named_blank(tmp_path: Path) -> None:
+    summary = training_summary(run(tmp_path, [], ROWS), facts={"provider_name": "ACME"})
+    for section in summary.sections:
+        assert section.title == SECTIONS[section.number]
+        for field in section.fields:
+            assert (field.value is not None or field.stated is not None) != bool(field.blank), field
+    assert {field.name for section in summary.sections for field in section.fields} >= set(FACTS)
+    assert "to be filled in by the provider: contact details of the provider" in {
+        field.blank for field in summary.blanks
+    }
+    assert summary.stated("provider_name") == "ACME"
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda folder: training_summary(str(folder / "nothing")), "holds nothing to count"),
+        (lambda folder: training_summary([]), "name at least one output"),
+        (lambda folder: training_summary([str(folder), str(folder)]), "is named twice"),
+        (lambda folder: training_summary(str(folder / "csv")), "files of other kinds (.csv)"),
+        (lambda folder: training_summary(str(folder / "table")), "is a table"),
+        (lambda folder: training_summary(str(folder / "bad")), "is it JSON Lines?"),
+        (lambda folder: training_summary(str(folder / "cut")), "is truncated or not a Parquet file"),
+        (lambda folder: training_summary(str(folder / "tar")), "is cut or not a tar archive"),
+        (lambda folder: training_summary(str(folder / "tokens")), "is damaged"),
+        (
+            lambda folder: training_summary(str(folder / "good"), options=SummaryOptions(columns={"url": "link"})),
+            "column 'link' for url is in no file",
+        ),
+        (
+            lambda folder: training_summary(str(folder / "typed"), options=SummaryOptions(columns={"url": "n_tokens"})),
+            "has a type that does not suit",
+        ),
+        (lambda folder: SummaryOptions(columns={"link": "url"}), "unknown role 'link'"),
+        (lambda folder: training_summary(str(folder / "good"), facts={"contact": "Jo"}), "unknown key 'contact'"),
+        (
+            lambda folder: training_summary(str(folder / "good"), facts={"user_data_used": "no"}),
+            "must be true or false",
+        ),
+        (lambda folder: training_summary(str(folder / "good"), facts={"crawlers": [{}]}), "must be text, or a list"),
+        (
+            lambda folder: training_summary(str(folder / "good"), facts={"public_datasets": [{"link": "x"}]}),
+            "must be a list of data sets",
+        ),
+        (lambda folder: training_summary(str(folder / "good"), facts=str(folder / "none.yaml")), "cannot be read"),
+        (lambda folder: training_summary(str(folder / "good"), facts=str(folder / "facts.yaml")), "is not YAML"),
+        (lambda folder: training_summary(str(folder / "good"), facts=str(folder / "code.yaml")), "is not YAML"),
+        (lambda folder: training_summary(str(folder / "good"), facts=str(folder / "list.yaml")), "must be a mapping"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_in_a_sentence(make: Any, sentence: str, tmp_path: Path) -> None:
+    contents = {
+        "csv/a.csv": b"a,b\n",
+        "table/_delta_log/0.json": b"{}",
+        "bad/a.jsonl": b'{"a": 1}\n{"a": \n',
+        "cut/a.parquet": b"PAR1 cut",
+        "tar/a.tar": b"not a tar archive",
+        "tokens/tokens.json": b'{"shards": 3}',
+        "good/a.jsonl": b'{"text": "a"}\n',
+        "facts.yaml": b"a: [",
+        "code.yaml": b"provider_name: !!python/object/apply:os.system ['touch hacked']",
+        "list.yaml": b"- a",
+    }
+    for name, content in contents.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(content)
+    write(tmp_path / "typed", [ROWS[:2]], "parquet")
+    with pytest.raises((DataError, PipelineError)) as error:
+        make(tmp_path)
+    assert sentence in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_the_guide_names_all_facts_and_roles() -> None:
+    page = (ROOT / "docs" / "howto" / "summary.md").read_text("utf-8")
+    for name, fact in FACTS.items():
+        assert f"| {fact.section} | `{name}` | {fact.title} | {fact.kind} |" in page
