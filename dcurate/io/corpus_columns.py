@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -39,8 +38,8 @@ ROLES: Mapping[str, tuple[str, ...]] = {
 }
 _INTEGERS, _MILLISECONDS, _FLAGS = ("tokens", "bytes"), ("duration",), ("synthetic",)
 _ROWS = 2**16
-#: Lines of JSON that are parsed at a time.
-_LINES = 2**12
+#: Lines of JSON that are counted at a time, and the most bytes of them.
+_LINES, _LINE_BYTES = 2**12, 2**24
 #: The longest value of a column of text that is counted by itself; URLs are not cut.
 LONGEST = 200
 #: More milliseconds of one recording are a mistake.
@@ -120,13 +119,14 @@ class FileColumns:
         with open_parquet(self.directory, self.name) as file:
             schema = file.schema_arrow
             self.types = {column.name: simple_type(column.type) for column in schema}
-            self.names = self._roles(schema.names, {column.name: column.type for column in schema})
+            types = {column.name: column.type for column in schema if schema.names.count(column.name) == 1}
+            self.names = self._roles(types, types)
             self.bytes_read += file.metadata.serialized_size
             text = self.names.get("text", "")
-            in_text = self.read_texts and text in schema.names and _has_lengths(schema.field(text).type)
+            in_text = self.read_texts and text in types and _has_lengths(types[text])
             self.exact = in_text or not text
             wanted = {name for role, name in self.names.items() if role != "text" or in_text}
-            wanted |= {name for name in self.looked_at if name in schema.names and name != text}
+            wanted |= {name for name in self.looked_at if name in types and name != text}
             projected = [name for name in schema.names if name in wanted]
             for group in range(file.num_row_groups):
                 self.bytes_read += _stored_bytes(file.metadata.row_group(group), set(projected))
@@ -167,8 +167,7 @@ class FileColumns:
     # JSON Lines
 
     def _json(self) -> Iterator[DescribedRows]:
-        lines = numbered_lines(self.directory, self.name)
-        while block := list(islice(lines, _LINES)):
+        for block in _blocks(numbered_lines(self.directory, self.name)):
             rows = [self._row(line, number) for number, line in block]
             self.bytes_read += sum(len(line) + 1 for _, line in block)
             keys = list(dict.fromkeys(key for row in rows for key in row))
@@ -207,6 +206,18 @@ class FileColumns:
         }
 
 
+def _blocks(lines: Iterator[tuple[int, bytes]]) -> Iterator[list[tuple[int, bytes]]]:
+    block, nbytes = list[tuple[int, bytes]](), 0
+    for line in lines:
+        block.append(line)
+        nbytes += len(line[1])
+        if len(block) == _LINES or nbytes >= _LINE_BYTES:
+            yield block
+            block, nbytes = [], 0
+    if block:
+        yield block
+
+
 @dataclass
 class _Spread:
     """Bytes of a row group, divided among its rows by weight; all parts together are all bytes."""
@@ -241,7 +252,7 @@ def _plain_bytes(group: pq.RowGroupMetaData, name: str) -> int:
     return sum(
         chunk.total_uncompressed_size
         for chunk in map(group.column, range(group.num_columns))
-        if chunk.path_in_schema.split(".")[0] == name
+        if _is_of(chunk.path_in_schema, {name})
     )
 
 
@@ -249,8 +260,13 @@ def _stored_bytes(group: pq.RowGroupMetaData, names: set[str]) -> int:
     return sum(
         chunk.total_compressed_size
         for chunk in map(group.column, range(group.num_columns))
-        if chunk.path_in_schema.split(".")[0] in names
+        if _is_of(chunk.path_in_schema, names)
     )
+
+
+def _is_of(path: str, names: set[str]) -> bool:
+    """Whether a path in a schema is that of a column, or of what is nested in it; names may have dots themselves."""
+    return path in names or any(path.startswith(f"{name}.") for name in names)
 
 
 def is_of_rights(name: str) -> bool:

@@ -16,6 +16,8 @@ _LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?")
 _NUMBER = re.compile(r"\d+|0x[0-9a-f]*")
 _PORT = re.compile(r"\d{0,5}")
 _LONGEST, _LONGEST_LABEL = 253, 63
+#: Characters of a host beyond which it is not looked at: encoding takes time that grows faster.
+_LOOKED_AT = 1000
 
 
 class Site(NamedTuple):
@@ -64,7 +66,7 @@ class Domains:
         self._list = _suffix_list(private)
         #: The version of the library, which ends with the date of its list.
         self.version = version("publicsuffixlist")
-        self.site = lru_cache(2**17)(self._site)
+        self.site = lru_cache(2**16)(self._site)
 
     def _site(self, authority: str) -> Site:
         host = authority.rpartition("@")[2]
@@ -72,7 +74,7 @@ class Domains:
             inner, closed, port = host[1:].partition("]")
             return _address(inner) if closed and _PORT.fullmatch(port.removeprefix(":")) else _INVALID
         host, _, port = host.partition(":")
-        if not _PORT.fullmatch(port):
+        if not _PORT.fullmatch(port) or len(host) > _LOOKED_AT:
             return _INVALID
         try:
             name = host.lower().encode("idna").decode().lower().removesuffix(".")

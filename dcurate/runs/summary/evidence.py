@@ -117,7 +117,7 @@ def count_removed(corpus: SummedCorpus, counter: CorpusCounter, storage_options:
     report = corpus.run.report if corpus.run else None
     folders = [path for path in (report.rejected_path, report.quarantine_path) if path] if report else []
     parts = [counter.count(Directory(folder, storage_options)) for folder in folders]
-    corpus.removed = total_of(parts) if parts else None
+    corpus.removed = total_of(parts) if any(part.files for part in parts) else None
 
 
 def total_of(parts: Sequence[CorpusCounts]) -> CorpusCounts:

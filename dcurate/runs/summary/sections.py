@@ -12,7 +12,7 @@ from dcurate.runs.load import RecordedRun
 from dcurate.runs.summary.evidence import ARCHIVES, SummedCorpus
 from dcurate.runs.summary.fields import SummaryField
 from dcurate.runs.summary.sizes import columns_of, value_rows
-from dcurate.runs.summary.stages import ILLEGAL, RIGHTS, StageFacts, generated_by, sources_of, stages_of
+from dcurate.runs.summary.stages import ILLEGAL, RIGHTS, StageFacts, generated_by, mixed_by, sources_of, stages_of
 from dcurate.runs.text import many
 
 _AGENTS = ("http-header-user-agent", "user-agent", "software")
@@ -34,6 +34,10 @@ def source_fields(total: CorpusCounts, groups: GroupCounts, corpora: Sequence[Su
     if read:
         how = "from the classes of stages in the records of runs"
         yield SummaryField("sources_read", "Sources that runs read", read, how)
+    mixed = [row for run in runs_of(corpora) for row in mixed_by(run)]
+    if mixed:
+        how = "from the reports of runs with a mixture"
+        yield SummaryField("sources_mixed", "Sources of mixtures", mixed, how)
     column = columns_of(total, "source")
     if column:
         rows = value_rows(groups, "source", total.rows)
@@ -190,7 +194,7 @@ def _stage_row(stage: StageFacts) -> dict[str, Any]:
 def removed_fields(removed: CorpusCounts | None, groups: GroupCounts) -> Iterator[SummaryField]:
     """Yield counts over documents that were removed and kept aside."""
     if removed is None:
-        how = "runs did not keep what they removed; run them with rejected='FOLDER'"
+        how = "runs removed nothing, did not keep it, or it is not there any more; run them with rejected='FOLDER'"
         yield SummaryField("removed_documents", "Documents", how=how, blank=f"cannot be counted: {how}")
         return
     how = f"counted in {many(removed.files, 'file')} of rejected rows and quarantine"

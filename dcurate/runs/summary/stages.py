@@ -26,6 +26,7 @@ GENERATING = frozenset(
 SOURCES: Mapping[str, str] = {
     "DownloadCommonCrawl": "Common Crawl",
     "CommonCrawlWARCReader": "Common Crawl",
+    "CommonCrawlWARCDownloader": "Common Crawl",
     "MainCommonCrawlUrlGenerator": "Common Crawl",
     "NewsCommonCrawlUrlGenerator": "Common Crawl (news)",
     "DownloadWikipedia": "Wikipedia",
@@ -35,6 +36,9 @@ SOURCES: Mapping[str, str] = {
     "WarcReader": "web archives (WARC)",
     "WetReader": "web archives (WET)",
 }
+_DRAWN = re.compile(
+    r"(?P<source>.+): [\d,]+ tokens requested, (?P<drawn>[\d,]+) drawn, in (?P<epochs>[\d,.]+) epochs of .+"
+)
 _MADE = re.compile(r"\b[A-Z]\w+(?=\()")
 
 
@@ -57,8 +61,7 @@ class StageFacts:
     @property
     def words(self) -> str:
         """Its name and the names of its class and of those that it is made with."""
-        made = [name for value in (self.settings or {}).values() for name in _MADE.findall(value)]
-        return " ".join((self.counts.name, self.kind, *made))
+        return " ".join((self.counts.name, self.kind, *_made({"settings": self.settings or {}})))
 
     def rows(self, words: re.Pattern[str] | None) -> Iterator[dict[str, Any]]:
         """Yield a row for each reason for which it removed documents, and for each kind of what it counted in them.
@@ -103,8 +106,34 @@ def stages_of(run: RecordedRun) -> list[StageFacts]:
 
 def sources_of(run: RecordedRun) -> list[str]:
     """Return what a run read, by the classes of its stages."""
-    kinds = [stage.get("kind", "") for stage in run.about.get("stages", ())]
+    kinds = [kind for stage in run.about.get("stages", ()) for kind in (stage.get("kind", ""), *_made(stage))]
     return list(dict.fromkeys(SOURCES[kind] for kind in kinds if kind in SOURCES))
+
+
+def _made(stage: Mapping[str, Any]) -> list[str]:
+    """Classes that a stage is made with, by its settings."""
+    return [name for value in stage.get("settings", {}).values() for name in _MADE.findall(value)]
+
+
+def mixed_by(run: RecordedRun) -> list[dict[str, Any]]:
+    """Return the tokens of each source of a mixture, by the notices of its run.
+
+    Examples:
+        >>> from dcurate.core.report import RunReport
+        >>> says = "web: 2,250 tokens requested, 2,251 drawn, in 1.50 epochs of 1,500; 0 are left"
+        >>> mixed_by(RecordedRun(RunReport("7f3a", "demo", "inline", 0.0, 1.0, (), notices=(says,))))
+        [{'run': '7f3a', 'source': 'web', 'tokens drawn': 2251, 'epochs': 1.5}]
+    """
+    matches = filter(None, map(_DRAWN.fullmatch, run.report.notices))
+    return [
+        {
+            "run": run.report.run,
+            "source": said["source"],
+            "tokens drawn": int(said["drawn"].replace(",", "")),
+            "epochs": float(said["epochs"].replace(",", "")),
+        }
+        for said in matches
+    ]
 
 
 def generated_by(run: RecordedRun) -> list[Generated]:

@@ -229,8 +229,8 @@ def training_summary(
         check_chosen(corpora, options.columns)
         if options.removed:
             aside = CorpusCounter(removed_groups, domains, options.columns, _ENDINGS, options.read_texts)
-            for run in {id(corpus.run): corpus for corpus in corpora}.values():
-                count_removed(run, aside, storage_options or {})
+            for corpus in {corpus.run.report.run: corpus for corpus in corpora if corpus.run is not None}.values():
+                count_removed(corpus, aside, storage_options or {})
         rule = DomainRule(options.sme, options.private_suffixes, domains.version)
         counted = _counted(corpora, groups, rule, options.domains_path)
         if options.removed:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 import tarfile
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from dcurate import (
@@ -25,9 +29,17 @@ from dcurate import (
     TokenWriter,
     WarcReader,
 )
+from dcurate.core.report import RunReport
+from dcurate.download import DownloadCommonCrawl
+from dcurate.fs.stores import Directory
+from dcurate.io.corpus_columns import FileColumns
 from dcurate.runs import SummaryOptions, training_summary
+from dcurate.runs.load import RecordedRun
+from dcurate.runs.manifest import provenance
 from dcurate.runs.summary.fields import FACTS, SECTIONS
+from dcurate.runs.summary.stages import sources_of
 from dcurate.text import LanguageFilter, PiiModifier, WordCountFilter
+from dcurate.tokens import Mixture
 from dcurate_testing.token_files import train_bpe
 from tests.archives import archive, warc_record
 from tests.conftest import ROOT
@@ -193,6 +205,81 @@ def test_an_empty_corpus_has_zeros_and_blanks(tmp_path: Path) -> None:
     assert value(summary, "domains") in (None, [])
     [stage] = [row for row in value(summary, summary.sections[-1].fields[-1].name) if row["stage"] == "word_count"]
     assert stage["removed documents"] == len(ROWS)
+
+
+def test_columns_of_all_types_that_suit_are_read(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    (out / "language=de").mkdir(parents=True)
+    days = pa.array([datetime(2024, 2, 3, tzinfo=UTC), None], pa.timestamp("ns", "UTC"))
+    url = pa.array(["https://example.org/", "https://example.com/"]).dictionary_encode()
+    table = pa.table(
+        {
+            "text": pa.array(["ab", "c"], pa.large_string()),
+            "url": url,
+            "date": days,
+            "n_tokens": pa.array([3, None], pa.uint16()),
+            "rights_signals": pa.array([["tdm", "ai.txt"], None]),
+            "opted_out": pa.array([True, None]),
+            "a.b": ["x", "y"],
+        }
+    )
+    pq.write_table(table, out / "language=de" / "part.parquet")
+    twice = pa.Table.from_arrays([pa.array(["x"]), pa.array(["y"]), pa.array(["z"])], ["url", "url", "text"])
+    pq.write_table(twice, out / "twice.parquet")
+    summary = training_summary(str(out), options=SummaryOptions(read_texts=True))
+    assert [(row["language"], row["documents"]) for row in value(summary, "languages")] == [("de", 2)]
+    assert value(summary, "latest_date") == "2024-02-03"
+    assert value(summary, "domains_in_all") == 2
+    assert (value(summary, "text_bytes"), value(summary, "text_tokens")) == (4, 3 + 2 // 4)
+    rights = {(row["column"], row["value"]): row["documents"] for row in value(summary, "rights_columns")}
+    assert rights[("rights_signals", "ai.txt, tdm")] == rights[("opted_out", "true")] == 1
+    dotted = training_summary(str(out), options=SummaryOptions(columns={"text": "a.b"}))
+    [(size,)] = duckdb.sql(
+        f"SELECT sum(total_uncompressed_size) FROM parquet_metadata('{out}/language=de/part.parquet') "
+        "WHERE path_in_schema LIKE '%a.b%'"
+    ).fetchall()
+    assert value(dotted, "text_bytes") == size > 0
+
+
+def test_sources_of_a_mixture_have_the_tokens_that_were_drawn_of_them(tmp_path: Path) -> None:
+    sources = {}
+    for name, number in (("web", 30), ("books", 20)):
+        rows = [{"text": f"{name} {n}", "n": 10} for n in range(number)]
+        sources[name] = {"input": str(written(tmp_path / name, rows)), "share": 0.5}
+    mixture = Mixture(sources, budget=200, tokens_field="n")
+    Pipeline("mixed", stages=[mixture, ParquetWriter(str(tmp_path / "out"))]).run(InlineExecutor(), observers=[])
+    summary = training_summary(str(tmp_path / "out"), options=SummaryOptions(columns={"tokens": "n"}))
+    drawn = {row["source"]: row["tokens drawn"] for row in value(summary, "sources_mixed")}
+    query = f"SELECT split_part(text, ' ', 1), sum(n) FROM read_parquet('{tmp_path}/out/*.parquet') GROUP BY 1"
+    assert drawn == dict(duckdb.sql(query).fetchall())
+    assert sum(drawn.values()) == value(summary, "text_tokens")
+
+
+def test_two_outputs_of_a_run_count_what_it_removed_once(tmp_path: Path) -> None:
+    stages = [JsonlReader(str(written(tmp_path / "in", ROWS))), ScoreFilter(WordCountFilter(min_words=10))]
+    out = run(tmp_path, stages, rejected=str(tmp_path / "rejected"))
+    shutil.copytree(out, tmp_path / "copy")
+    shutil.copytree(f"{out}.dcurate", tmp_path / "copy.dcurate")
+    summary = training_summary([out, str(tmp_path / "copy")], options=SummaryOptions(removed=True))
+    assert value(summary, "removed_documents") == 10
+    shutil.rmtree(tmp_path / "rejected")
+    field = training_summary(out, options=SummaryOptions(removed=True)).field("removed_documents")
+    assert field is not None
+    assert "it is not there any more" in field.blank
+
+
+def test_common_crawl_is_named_where_a_run_downloads_it() -> None:
+    pipeline = Pipeline("crawl", stages=[DownloadCommonCrawl("2024-10", "2024-10", "downloads")])
+    about = provenance(pipeline, pipeline.build())
+    assert sources_of(RecordedRun(RunReport("7f3a", "crawl", "inline", 0.0, 1.0, ()), about=about)) == ["Common Crawl"]
+
+
+def test_long_documents_are_parsed_a_few_at_a_time(tmp_path: Path) -> None:
+    rows = [{"text": "x" * 2**20, "url": f"https://{number}.test/"} for number in range(40)]
+    out = written(tmp_path / "out", rows)
+    files = FileColumns(Directory(str(out)), "part.jsonl")
+    assert [described.rows for described in files.pieces()] == [16, 16, 8]
+    assert value(training_summary(str(out)), "text_bytes") == 40 * 2**20
 
 
 def test_a_corpus_without_records_is_counted_and_says_what_is_missing(tmp_path: Path) -> None:
