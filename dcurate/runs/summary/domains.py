@@ -81,6 +81,9 @@ def domain_fields(
     if any(rule.listed(domains) > SHOWN for domains in numbers.values()):
         how += f"; the first {SHOWN:,} of each are shown"
     yield SummaryField("domains", "Most relevant domain names", shown, how, estimate=not total.exact and bool(shown))
+    there = [modality for modality, domains in numbers.items() if domains]
+    how_there = f"those of documents of domain names, {column}"
+    yield SummaryField("crawled_modalities", "Modalities of the crawled content", there or None, how_there)
     how = f"counted in {column}"
     yield SummaryField("domains_in_all", "Domain names in all", sum(numbers.values()), how)
     rows = sum(groups.total(f"domain:{modality}").rows for modality in numbers)

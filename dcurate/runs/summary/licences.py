@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from typing import Any
 
 from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
 
 from dcurate.errors import PipelineError
+from dcurate.runs.summary.sizes import NONE
 from dcurate.runs.summary.summary import TrainingSummary
 
+_NOTHING = "NOASSERTION"
 _NOT_OF_ID = re.compile(r"[^A-Za-z0-9.-]+")
 
 
 def spdx_document(summary: TrainingSummary, created: str) -> dict[str, Any]:
     """Return the licences of the documents as SPDX 2.3.
 
-    A licence that SPDX does not know is listed with its text in the column under an identifier of its own.
+    The data are a package that contains another for each licence, with the number of its documents. A licence that
+    SPDX does not know is listed with its text in the column under an identifier of its own.
 
     Args:
         summary: the summary.
@@ -31,28 +35,25 @@ def spdx_document(summary: TrainingSummary, created: str) -> dict[str, Any]:
         >>> rows = [{"licence": "cc-by-4.0", "documents": 2}, {"licence": "ours", "documents": 1}]
         >>> section = SummarySection("2.1", "", (SummaryField("licences", "Licences", rows),))
         >>> made = spdx_document(TrainingSummary((section,), ("out",)), "2026-08-02T00:00:00Z")
-        >>> made["packages"][0]["licenseInfoFromFiles"]
-        ['CC-BY-4.0', 'LicenseRef-ours']
+        >>> made["packages"][0]["licenseConcluded"]
+        'CC-BY-4.0 AND LicenseRef-ours'
     """
     counted = summary.field("licences")
     if counted is None or counted.value is None:
         raise PipelineError("no output has a column of licences; name it with the role licence")
     name = summary.stated("dataset_name") or "training data"
-    ids = {row["licence"]: spdx_id(row["licence"]) for row in counted.value if row["licence"] != "(none)"}
-    comments = [f"{row['licence']}: {row['documents']} documents" for row in counted.value]
-    digest = hashlib.sha256("\n".join([name, *comments]).encode()).hexdigest()[:32]
-    package: dict[str, Any] = {
-        "SPDXID": "SPDXRef-Data",
-        "name": name,
-        "downloadLocation": summary.stated("dataset_url") or "NOASSERTION",
-        "filesAnalyzed": True,
-        "licenseConcluded": "NOASSERTION",
-        "licenseDeclared": _declared(summary.stated("dataset_licence")),
-        "licenseInfoFromFiles": sorted(set(ids.values())) or ["NONE"],
-        "copyrightText": "NOASSERTION",
-        "comment": "\n".join(comments),
-    }
-    others = {ref: text for text, ref in ids.items() if ref.startswith("LicenseRef-")}
+    rows = [(row, _expression(row["licence"])) for row in counted.value]
+    parts = [
+        _package(f"SPDXRef-Licence-{number}", f"{name}: documents under {row['licence']}")
+        | {"licenseConcluded": expression, "comment": f"{row['documents']} documents"}
+        for number, (row, expression) in enumerate(rows)
+    ]
+    known = " AND ".join(sorted({f"({ids})" if " " in ids else ids for _, ids in rows if ids != _NOTHING}))
+    whole = _package("SPDXRef-Data", name, summary.stated("dataset_url"))
+    whole |= {"licenseConcluded": known or _NOTHING, "licenseDeclared": _declared(summary.stated("dataset_licence"))}
+    others = {ids: row["licence"] for row, ids in rows if ids.startswith("LicenseRef-")}
+    packages = [whole, *parts]
+    digest = hashlib.sha256(json.dumps(packages).encode()).hexdigest()[:32]
     return {
         "spdxVersion": "SPDX-2.3",
         "dataLicense": "CC0-1.0",
@@ -60,18 +61,33 @@ def spdx_document(summary: TrainingSummary, created: str) -> dict[str, Any]:
         "name": f"licences of {name}",
         "documentNamespace": f"https://spdx.org/spdxdocs/dcurate-{digest}",
         "creationInfo": {"created": created, "creators": ["Tool: dcurate"]},
-        "packages": [package],
+        "packages": packages,
         "relationships": [
-            {
-                "spdxElementId": "SPDXRef-DOCUMENT",
-                "relationshipType": "DESCRIBES",
-                "relatedSpdxElement": "SPDXRef-Data",
-            }
+            _related("SPDXRef-DOCUMENT", "DESCRIBES", "SPDXRef-Data"),
+            *(_related("SPDXRef-Data", "CONTAINS", part["SPDXID"]) for part in parts),
         ],
         "hasExtractedLicensingInfos": [
             {"licenseId": ref, "name": text, "extractedText": text} for ref, text in sorted(others.items())
         ],
     }
+
+
+def _package(ref: str, name: str, address: str | None = None) -> dict[str, Any]:
+    return {
+        "SPDXID": ref,
+        "name": name,
+        "downloadLocation": address or _NOTHING,
+        "filesAnalyzed": False,
+        "copyrightText": _NOTHING,
+    }
+
+
+def _related(whole: str, kind: str, part: str) -> dict[str, str]:
+    return {"spdxElementId": whole, "relationshipType": kind, "relatedSpdxElement": part}
+
+
+def _expression(licence: str) -> str:
+    return _NOTHING if licence == NONE else spdx_id(licence)
 
 
 def spdx_id(text: str) -> str:
@@ -89,5 +105,5 @@ def spdx_id(text: str) -> str:
 
 
 def _declared(licence: str | None) -> str:
-    expression = spdx_id(licence) if licence else "NOASSERTION"
-    return expression if not expression.startswith("LicenseRef-") else "NOASSERTION"
+    expression = spdx_id(licence) if licence else _NOTHING
+    return _NOTHING if expression.startswith("LicenseRef-") else expression

@@ -23,6 +23,8 @@ RANGES: Mapping[str, tuple[str, int, int]] = {
 BYTES_OF_TOKEN = 4
 #: Rows of a table of values.
 MOST = 1000
+#: The name of a missing value in tables.
+NONE = "(none)"
 _NAMES = {10**4: "10,000", 10**6: "1 million", 10**9: "1 billion", 10**13: "10 trillion"}
 _MS_OF_HOUR = 3_600_000
 
@@ -144,7 +146,7 @@ def value_rows(groups: GroupCounts, kind: str, rows: int, title: str = "") -> li
     """
     return [
         {
-            title or kind: count.name or "(none)",
+            title or kind: count.name or NONE,
             "documents": count.rows,
             "share of documents": round(count.rows / rows, 6) if rows else 0.0,
             "bytes": count.nbytes,

@@ -270,4 +270,5 @@ def _removed(corpora: Sequence[SummedCorpus], groups: GroupCounts, rule: DomainR
     yield from removed_fields(removed, groups)
     if removed is not None:
         for counted in domain_fields(removed, groups, rule):
-            yield replace(counted, name=f"removed_{counted.name}")
+            if counted.name != "crawled_modalities":
+                yield replace(counted, name=f"removed_{counted.name}")

@@ -139,14 +139,20 @@ def test_croissant_refuses_what_it_cannot_describe(output: Path, tmp_path: Path)
 
 def test_licences_are_spdx_expressions_or_have_their_text(summary: TrainingSummary) -> None:
     document = spdx_document(summary, "2026-08-02T00:00:00Z")
-    [package] = document["packages"]
-    ids = package["licenseInfoFromFiles"]
+    whole, *parts = document["packages"]
     known = {entry["licenseId"]: entry["extractedText"] for entry in document["hasExtractedLicensingInfos"]}
-    assert {"CC-BY-4.0", "MIT", "LicenseRef-Our-licence"} <= set(ids)
     assert known["LicenseRef-Our-licence"] == "Our licence"
+    ids = [part["licenseConcluded"] for part in parts]
+    assert {"CC-BY-4.0", "MIT", "LicenseRef-Our-licence"} <= set(ids)
+    assert whole["licenseConcluded"] == " AND ".join(sorted(ids))
     for expression in ids:
         assert expression in known or canonicalize_license_expression(expression) == expression
         assert re.fullmatch(r"[A-Za-z0-9.-]+", expression)
+    assert [part["comment"] for part in parts] == ["15 documents"] * 4
+    contained = [
+        one["relatedSpdxElement"] for one in document["relationships"] if one["relationshipType"] == "CONTAINS"
+    ]
+    assert contained == [part["SPDXID"] for part in parts]
     with pytest.raises(PipelineError, match="column of licences"):
         spdx_document(TrainingSummary((), ()), "2026-08-02T00:00:00Z")
 

@@ -293,7 +293,9 @@ def test_a_corpus_without_records_is_counted_and_says_what_is_missing(tmp_path: 
 
 
 def test_every_field_is_counted_stated_or_a_named_blank(tmp_path: Path) -> None:
-    summary = training_summary(run(tmp_path, [], ROWS), facts={"provider_name": "ACME"})
+    options = SummaryOptions(removed=True)
+    summary = training_summary(run(tmp_path, [], ROWS), facts={"provider_name": "ACME"}, options=options)
+    assert value(summary, "crawled_modalities") == ["text"]
     for section in summary.sections:
         assert section.title == SECTIONS[section.number]
         for field in section.fields:
