@@ -11,7 +11,7 @@ from dcurate.io.group_counts import GroupCounts
 from dcurate.runs.load import RecordedRun
 from dcurate.runs.summary.evidence import ARCHIVES, SummedCorpus
 from dcurate.runs.summary.fields import SummaryField
-from dcurate.runs.summary.sizes import columns_of, value_rows
+from dcurate.runs.summary.sizes import columns_of, counted_in, value_rows
 from dcurate.runs.summary.stages import ILLEGAL, RIGHTS, StageFacts, generated_by, mixed_by, sources_of, stages_of
 from dcurate.runs.text import many
 
@@ -41,7 +41,7 @@ def source_fields(total: CorpusCounts, groups: GroupCounts, corpora: Sequence[Su
     column = columns_of(total, "source")
     if column:
         rows = value_rows(groups, "source", total.rows)
-        yield SummaryField("sources_named", "Sources that documents name", rows, f"counted in {column}")
+        yield SummaryField("sources_named", "Sources that documents name", rows, counted_in(total, column))
     parts = corpora[0].archives if len(corpora) == 1 else _merged(corpora)
     if "ispartof" in parts:
         named = [f"{name} ({archives:,} archives)" for name, archives in sorted(parts["ispartof"].items())]
@@ -49,7 +49,7 @@ def source_fields(total: CorpusCounts, groups: GroupCounts, corpora: Sequence[Su
     column = columns_of(total, "licence")
     if column:
         rows = value_rows(groups, "licence", total.rows)
-        yield SummaryField("licences", "Licences of documents", rows, f"counted in {column}")
+        yield SummaryField("licences", "Licences of documents", rows, counted_in(total, column))
 
 
 def _rows_in(run: RecordedRun) -> int:
@@ -148,7 +148,7 @@ def rights_fields(total: CorpusCounts, groups: GroupCounts, corpora: Sequence[Su
         {"column": column, **row} for column in columns for row in value_rows(groups, column, total.rows, title="value")
     ]
     if rows:
-        how = "counted in " + ", ".join(columns_of(total, column) for column in columns)
+        how = counted_in(total, ", ".join(columns_of(total, column) for column in columns))
         yield SummaryField("rights_columns", "What columns say of rights", rows, how)
 
 
@@ -203,4 +203,4 @@ def removed_fields(removed: CorpusCounts | None, groups: GroupCounts) -> Iterato
         column = columns_of(removed, kind)
         if column:
             rows = value_rows(groups, kind, removed.rows)
-            yield SummaryField(f"removed_by_{kind}", title, rows, f"counted in {column}")
+            yield SummaryField(f"removed_by_{kind}", title, rows, counted_in(removed, column))

@@ -132,7 +132,12 @@ def language_field(total: CorpusCounts, groups: GroupCounts) -> SummaryField:
     column = columns_of(total, "language")
     if not column:
         return SummaryField(name, title, how="a column of languages is missing")
-    return SummaryField(name, title, value_rows(groups, "language", total.rows), f"counted: {column}")
+    return SummaryField(name, title, value_rows(groups, "language", total.rows), counted_in(total, column))
+
+
+def counted_in(total: CorpusCounts, columns: str) -> str:
+    """Return how a table of values was counted."""
+    return f"counted in {columns}" + ("" if total.exact else "; bytes are an estimate, as those of domains")
 
 
 def value_rows(groups: GroupCounts, kind: str, rows: int, title: str = "") -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ from dcurate.runs.load import RecordedRun
 RIGHTS = re.compile(r"rights|robots|tdm|opt.?(ed.?)?out|noai|licen[cs]e|paywall", re.IGNORECASE)
 ILLEGAL = re.compile(
     r"pii|privacy|unsafe|safety|aegis|nsfw|bad_?words|pornograph|urlsfilter|urls_filter|blocklist|csam|toxic|hate"
-    r"|violence|poison|instruction_?data_?guard|mute",
+    r"|violence|poison|instruction_?data_?guard",
     re.IGNORECASE,
 )
 #: Stages by which a language model writes text.

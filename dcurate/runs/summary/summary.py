@@ -251,7 +251,7 @@ def _counted(
     total = total_of([corpus.counts for corpus in corpora])
     latest, period = date_fields(total)
     modalities = SummaryField(
-        "modalities", "Modalities", modalities_of(total, corpora), "by columns, MIME types, names"
+        "modalities", "Modalities", modalities_of(total, corpora), "by columns, MIME types and names of files"
     )
     return {
         "1.3": [modalities, *size_fields(total, corpora), latest, language_field(total, groups)],
