@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,8 @@ _INTEGERS, _MILLISECONDS, _FLAGS = ("tokens", "bytes"), ("duration",), ("synthet
 _ROWS = 2**16
 #: Lines of JSON that are counted at a time, and the most bytes of them.
 _LINES, _LINE_BYTES = 2**12, 2**24
+#: Columns of a file of JSON Lines that are noted, and columns of rights that are counted; more are an accident.
+_COLUMNS, _OF_RIGHTS = 10_000, 50
 #: The longest value of a column of text that is counted by itself; URLs are not cut.
 LONGEST = 200
 #: More milliseconds of one recording are a mistake.
@@ -111,7 +114,8 @@ class FileColumns:
             name = next((name for name in wanted if is_one(role, name)), None)
             if name is not None:
                 names[role] = name
-        return names | {name: name for name in columns if is_of_rights(name) and is_one(name, name)}
+        of_rights = (name for name in columns if is_of_rights(name) and is_one(name, name))
+        return names | {name: name for name in islice(of_rights, _OF_RIGHTS)}
 
     # Parquet
 
@@ -170,10 +174,8 @@ class FileColumns:
         for block in _blocks(numbered_lines(self.directory, self.name)):
             rows = [self._row(line, number) for number, line in block]
             self.bytes_read += sum(len(line) + 1 for _, line in block)
-            keys = list(dict.fromkeys(key for row in rows for key in row))
-            for key in keys:
-                if self.types.get(key, "null") == "null":
-                    self.types[key] = next((kind for row in rows if (kind := _kind(row.get(key))) != "null"), "null")
+            keys = dict.fromkeys(key for row in rows for key in row)
+            self._note_types(rows)
             names = self._roles(keys)
             self.names = {**names, **self.names}
             columns = {
@@ -189,10 +191,17 @@ class FileColumns:
             }
             yield DescribedRows(len(rows), self._of_folders(len(rows)) | columns, lengths, present)
 
+    def _note_types(self, rows: list[dict[str, Any]]) -> None:
+        for row in rows:
+            for key, value in row.items():
+                known = self.types.get(key)
+                if known == "null" or (known is None and len(self.types) < _COLUMNS):
+                    self.types[key] = _kind(value)
+
     def _row(self, line: bytes, number: int) -> dict[str, Any]:
         try:
             row = parsed_line(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             path = self.directory.path(self.name)
             raise DataError(f"{path!r}, row {number}: {error}; is it JSON Lines?") from error
         return row if isinstance(row, dict) else {}

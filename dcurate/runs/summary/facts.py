@@ -51,7 +51,8 @@ def checked_facts(values: object) -> dict[str, Any]:
         dcurate.errors.PipelineError: facts: unknown key 'contact'; did you mean ...
     """
     if not isinstance(values, Mapping):
-        raise PipelineError(f"facts: {shown(values)} must be a mapping of names to values, such as provider_name: ACME")
+        what = type(values).__name__ if isinstance(values, list) else shown(values)
+        raise PipelineError(f"facts: {what} must be a mapping of names to values, such as provider_name: ACME")
     facts = {}
     for name, value in values.items():
         if name not in FACTS:
@@ -73,7 +74,8 @@ def _fact(name: str, value: Any, kind: Kind) -> Any:
         sets = [_dataset(entry) for entry in value]
         fact = None if None in sets else sets
     if fact is None:
-        raise PipelineError(f"facts: {name}: {shown(value)} must be {_WANTED[kind]}")
+        what = type(value).__name__ if isinstance(value, list | Mapping) else shown(value)
+        raise PipelineError(f"facts: {name}: {what} must be {_WANTED[kind]}")
     return fact
 
 

@@ -6,11 +6,13 @@ import io
 import json
 import shutil
 import tarfile
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import fsspec
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -280,6 +282,36 @@ def test_long_documents_are_parsed_a_few_at_a_time(tmp_path: Path) -> None:
     files = FileColumns(Directory(str(out)), "part.jsonl")
     assert [described.rows for described in files.pieces()] == [16, 16, 8]
     assert value(training_summary(str(out)), "text_bytes") == 40 * 2**20
+
+
+def test_rows_of_ever_new_columns_take_time_and_memory_that_grow_with_them_alone(tmp_path: Path) -> None:
+    rows = [{"text": "x", **{f"rights_{number}_{key}": 1 for key in range(200)}} for number in range(2000)]
+    out = str(written(tmp_path / "out", rows))
+    began = time.process_time()
+    summary = training_summary(out)
+    assert time.process_time() - began < 30, "each column is looked for in each row"
+    assert value(summary, "text_documents") == 2000
+    assert len(summary.columns[0]) == 10_000
+
+
+def test_facts_that_expand_without_end_are_refused(tmp_path: Path) -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
+    (tmp_path / "facts.yaml").write_text("\n".join([*lines, "crawlers: *a11"]))
+    with pytest.raises(PipelineError, match="unknown key 'a0'"):
+        training_summary(str(written(tmp_path / "out", ROWS)), facts=str(tmp_path / "facts.yaml"))
+    nested: list[Any] = ["x"]
+    for _ in range(40):
+        nested = [nested, nested]
+    with pytest.raises(PipelineError, match="crawlers: list must be text"):
+        training_summary(str(tmp_path / "out"), facts={"crawlers": nested})
+
+
+def test_an_output_in_a_store_is_counted(tmp_path: Path) -> None:
+    local = write(tmp_path / "out", [ROWS[:9]], "jsonl") / "part-0.jsonl"
+    fsspec.filesystem("memory").pipe_file("/summary/out/part-0.jsonl", local.read_bytes())
+    here, there = training_summary(str(tmp_path / "out")), training_summary("memory://summary/out")
+    assert here.sections == there.sections
 
 
 def test_a_corpus_without_records_is_counted_and_says_what_is_missing(tmp_path: Path) -> None:
