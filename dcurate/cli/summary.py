@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import orjson
@@ -15,12 +15,15 @@ from dcurate.cli.runs import write_json
 from dcurate.core.lazy import lazy
 from dcurate.fs.atomic import atomic_write
 from dcurate.fs.errors import storage_errors
-from dcurate.runs.summary.croissant import croissant
-from dcurate.runs.summary.dataset_card import dataset_card
-from dcurate.runs.summary.licences import spdx_document
-from dcurate.runs.summary.word import write_docx
 
-pages = lazy("dcurate.ui.training_summary")
+if TYPE_CHECKING:
+    from dcurate.runs.summary import croissant, dataset_card, licences, word
+    from dcurate.ui import training_summary as pages
+else:  # what these import is heavy, and other commands need none of it
+    croissant, dataset_card, licences, word = (
+        lazy(f"dcurate.runs.summary.{name}") for name in ("croissant", "dataset_card", "licences", "word")
+    )
+    pages = lazy("dcurate.ui.training_summary")
 
 
 def _columns(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
@@ -70,13 +73,13 @@ def summary(
     if path := chosen["html"]:
         _write(path, pages.summary_page(made).encode())
     if path := chosen["docx"]:
-        write_docx(made, path)
+        word.write_docx(made, path)
     if path := chosen["croissant_path"]:
-        _write(path, _json(croissant(made, os.path.dirname(path) or ".", time.strftime("%Y-%m-%d", now))))
+        _write(path, _json(croissant.croissant(made, os.path.dirname(path) or ".", time.strftime("%Y-%m-%d", now))))
     if path := chosen["card"]:
-        _write(path, dataset_card(made).encode())
+        _write(path, dataset_card.dataset_card(made).encode())
     if path := chosen["spdx"]:
-        _write(path, _json(spdx_document(made, time.strftime("%Y-%m-%dT%H:%M:%SZ", now))))
+        _write(path, _json(licences.spdx_document(made, time.strftime("%Y-%m-%dT%H:%M:%SZ", now))))
     write_json(chosen["json_path"], made.to_dict())
 
 
