@@ -32,6 +32,8 @@ SECTIONS: Mapping[str, str] = {
     "removed": "What was removed",
 }
 REMOVED = "removed"
+#: What a field says where the provider did not use what it is about.
+NOT_APPLICABLE = "not applicable"
 
 
 class Fact(NamedTuple):
@@ -41,11 +43,15 @@ class Fact(NamedTuple):
         section: number of its section.
         title: what it is.
         kind: what it holds.
+        used: the fact without which it does not apply; empty if it does in any case.
+        optional: whether it is left out, and not a blank, where the provider does not state it.
     """
 
     section: str
     title: str
     kind: Kind = "text"
+    used: str = ""
+    optional: bool = False
 
 
 #: The facts, in the order of the template.
@@ -64,37 +70,55 @@ FACTS: Mapping[str, Fact] = {
     "languages": Fact("1.3", "Linguistic characteristics of the training data"),
     "other_characteristics": Fact("1.3", "Other characteristics, such as regions and demographic groups"),
     "public_datasets_used": Fact("2.1", "Whether publicly available datasets were used", "yes or no"),
-    "public_datasets": Fact("2.1", "Large publicly available datasets", "data sets"),
-    "other_public_datasets": Fact("2.1", "Description of the other publicly available datasets"),
+    "public_datasets": Fact("2.1", "Large publicly available datasets", "data sets", used="public_datasets_used"),
+    "other_public_datasets": Fact(
+        "2.1", "Description of the other publicly available datasets", used="public_datasets_used"
+    ),
     "licensed_datasets_used": Fact("2.2.1", "Whether licences were concluded with rightsholders", "yes or no"),
-    "licensed_modalities": Fact("2.2.1", "Modalities of the licensed content", "texts"),
+    "licensed_modalities": Fact("2.2.1", "Modalities of the licensed content", "texts", used="licensed_datasets_used"),
     "private_datasets_used": Fact("2.2.2", "Whether private datasets of other third parties were used", "yes or no"),
-    "private_datasets": Fact("2.2.2", "Private datasets that are publicly known", "data sets"),
-    "other_private_datasets": Fact("2.2.2", "Description of the private datasets that are not"),
+    "private_datasets": Fact(
+        "2.2.2", "Private datasets that are publicly known", "data sets", used="private_datasets_used"
+    ),
+    "other_private_datasets": Fact(
+        "2.2.2", "Description of the private datasets that are not", used="private_datasets_used"
+    ),
     "crawlers_used": Fact("2.3", "Whether crawlers were used by the provider or on its behalf", "yes or no"),
-    "crawlers": Fact("2.3", "Names and identifiers of the crawlers", "texts"),
-    "crawler_purposes": Fact("2.3", "Purposes of the crawlers"),
-    "crawler_behaviour": Fact("2.3", "Behaviour of the crawlers: robots.txt, captchas, paywalls"),
-    "collection_period": Fact("2.3", "Period of data collection"),
-    "crawled_content": Fact("2.3", "Description of the type of content and of the online sources"),
-    "crawled_modalities": Fact("2.3", "Modalities of the crawled content", "texts"),
+    "crawlers": Fact("2.3", "Names and identifiers of the crawlers", "texts", used="crawlers_used"),
+    "crawler_purposes": Fact("2.3", "Purposes of the crawlers", used="crawlers_used"),
+    "crawler_behaviour": Fact("2.3", "Behaviour of the crawlers: robots.txt, captchas, paywalls", used="crawlers_used"),
+    "collection_period": Fact("2.3", "Period of data collection", used="crawlers_used"),
+    "crawled_content": Fact(
+        "2.3", "Description of the type of content and of the online sources", used="crawlers_used"
+    ),
+    "crawled_modalities": Fact("2.3", "Modalities of the crawled content", "texts", used="crawlers_used"),
     "user_data_used": Fact("2.4", "Whether data of users of the model or of other services was used", "yes or no"),
-    "user_data": Fact("2.4", "Services and products that the user data was collected from"),
-    "user_data_modalities": Fact("2.4", "Modalities of the user data", "texts"),
+    "user_data": Fact("2.4", "Services and products that the user data was collected from", used="user_data_used"),
+    "user_data_modalities": Fact("2.4", "Modalities of the user data", "texts", used="user_data_used"),
     "synthetic_data_used": Fact("2.5", "Whether synthetic data was made by or for the provider", "yes or no"),
-    "synthetic_modalities": Fact("2.5", "Modalities of the synthetic data", "texts"),
-    "synthetic_models": Fact("2.5", "Models on the market that synthetic data was made with", "texts"),
-    "other_synthetic_models": Fact("2.5", "Other models that synthetic data was made with"),
+    "synthetic_modalities": Fact("2.5", "Modalities of the synthetic data", "texts", used="synthetic_data_used"),
+    "synthetic_models": Fact(
+        "2.5", "Models on the market that synthetic data was made with", "texts", used="synthetic_data_used"
+    ),
+    "other_synthetic_models": Fact("2.5", "Other models that synthetic data was made with", used="synthetic_data_used"),
     "other_sources_used": Fact("2.6", "Whether data came from other sources", "yes or no"),
-    "other_sources": Fact("2.6", "Description of the other sources"),
+    "other_sources": Fact("2.6", "Description of the other sources", used="other_sources_used"),
     "code_of_practice": Fact("3.1", "Whether the provider signed the Code of Practice", "yes or no"),
     "opt_out_measures": Fact("3.1", "Measures to respect reservations of rights, before and during collection"),
     "illegal_content_measures": Fact("3.2", "Measures to avoid or remove illegal content"),
-    "other_information": Fact("3.3", "Other information"),
-    "dataset_name": Fact("0", "Name of the training data"),
-    "dataset_description": Fact("0", "Description of the training data"),
-    "dataset_url": Fact("0", "Address of the training data"),
-    "dataset_licence": Fact("0", "Licence of the training data as a whole"),
+    "other_information": Fact("3.3", "Other information", optional=True),
+    "comments_1_3": Fact("1.3", "Additional comments", optional=True),
+    "comments_2_1": Fact("2.1", "Additional comments", optional=True),
+    "comments_2_2_2": Fact("2.2.2", "Additional comments", optional=True),
+    "comments_2_3": Fact("2.3", "Additional comments", optional=True),
+    "comments_2_4": Fact("2.4", "Additional comments", optional=True),
+    "comments_2_5": Fact("2.5", "Additional comments", optional=True),
+    "comments_2_6": Fact("2.6", "Additional comments", optional=True),
+    "comments_3_1": Fact("3.1", "Additional comments", optional=True),
+    "dataset_name": Fact("0", "Name of the training data", optional=True),
+    "dataset_description": Fact("0", "Description of the training data", optional=True),
+    "dataset_url": Fact("0", "Address of the training data", optional=True),
+    "dataset_licence": Fact("0", "Licence of the training data as a whole", optional=True),
 }
 
 
@@ -170,10 +194,14 @@ def sections_of(counted: Mapping[str, Sequence[SummaryField]], facts: Mapping[st
         for name, fact in FACTS.items():
             if fact.section == number:
                 field = by_name.pop(name, SummaryField(name, fact.title))
-                field = replace(field, stated=facts.get(name))
-                if field.value is None and field.stated is None:
+                stated = facts.get(name)
+                if stated is None and field.value is None and facts.get(fact.used) is False:
+                    stated = NOT_APPLICABLE
+                field = replace(field, stated=stated)
+                if field.value is None and stated is None:
                     field = replace(field, blank=_blank(field, fact))
-                fields.append(field)
+                if not (field.blank and fact.optional):
+                    fields.append(field)
         more = list(by_name.values())
         fields = [*more, *fields] if number == "1.3" else [*fields, *more]  # sizes come first in the template
         if fields:

@@ -243,6 +243,17 @@ def test_columns_of_all_types_that_suit_are_read(tmp_path: Path) -> None:
     assert value(dotted, "text_bytes") == size > 0
 
 
+def test_what_was_not_used_is_not_applicable_and_what_is_optional_is_not_blank(tmp_path: Path) -> None:
+    out = str(write(tmp_path / "out", [ROWS], "jsonl"))
+    summary = training_summary(out, facts={"user_data_used": False, "crawlers_used": False, "comments_2_3": "none"})
+    assert summary.stated("user_data") == summary.stated("crawlers") == "not applicable"
+    assert value(summary, "crawled_modalities") == ["text"]
+    assert summary.stated("crawled_modalities") is None
+    assert summary.stated("comments_2_3") == "none"
+    assert summary.field("comments_2_4") is None
+    assert not [field for field in summary.blanks if field.name in FACTS and FACTS[field.name].optional]
+
+
 def test_sources_of_a_mixture_have_the_tokens_that_were_drawn_of_them(tmp_path: Path) -> None:
     sources = {}
     for name, number in (("web", 30), ("books", 20)):
@@ -332,7 +343,8 @@ def test_every_field_is_counted_stated_or_a_named_blank(tmp_path: Path) -> None:
         assert section.title == SECTIONS[section.number]
         for field in section.fields:
             assert (field.value is not None or field.stated is not None) != bool(field.blank), field
-    assert {field.name for section in summary.sections for field in section.fields} >= set(FACTS)
+    asked = {name for name, fact in FACTS.items() if not fact.optional}
+    assert {field.name for section in summary.sections for field in section.fields} >= asked
     assert "to be filled in by the provider: contact details of the provider" in {
         field.blank for field in summary.blanks
     }
@@ -402,4 +414,6 @@ def test_what_makes_no_sense_is_refused_in_a_sentence(make: Any, sentence: str, 
 def test_the_guide_names_all_facts_and_roles() -> None:
     page = (ROOT / "docs" / "howto" / "summary.md").read_text("utf-8")
     for name, fact in FACTS.items():
-        assert f"| {fact.section} | `{name}` | {fact.title} | {fact.kind} |" in page
+        optional = " (optional)" if fact.optional else ""
+        assert f"| {fact.section} | `{name}` | {fact.title}{optional} | {fact.kind} |" in page
+        assert not fact.used or FACTS[fact.used].kind == "yes or no"
