@@ -98,8 +98,8 @@ def recount(folder: Path) -> dict[str, Any]:
     """What DuckDB counts in Parquet files: these domains are two labels, or three of ``co.uk`` and ``com.au``."""
     files = f"'{folder}/*.parquet'"
     domain = r"regexp_extract(url, '//www\.([^/]+)', 1)"
-    one = f"SELECT count(*), sum(n_tokens), count(DISTINCT {domain}) FROM read_parquet({files})"
-    [(documents, tokens, domains)] = duckdb.sql(one).fetchall()
+    counts = f"SELECT count(*), sum(n_tokens), count(DISTINCT {domain}) FROM read_parquet({files})"
+    [(documents, tokens, domains)] = duckdb.sql(counts).fetchall()
     exact = f"SELECT {domain} FROM read_parquet({files}) GROUP BY 1 ORDER BY sum(strlen(text)) DESC, count(*) DESC, 1"
     largest = [name for (name,) in duckdb.sql(f"{exact} LIMIT 100").fetchall()]
     return {"text_documents": documents, "text_tokens": tokens, "domains_in_all": domains, "largest": largest}

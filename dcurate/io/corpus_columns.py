@@ -8,13 +8,24 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
-import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dcurate.errors import DataError
 from dcurate.fs.stores import Directory
+from dcurate.io.corpus_values import (
+    as_role,
+    has_lengths,
+    is_of_rights,
+    kind_of,
+    length_of,
+    numbers_of,
+    plain_value,
+    simple_type,
+    suits,
+    type_of,
+)
 from dcurate.io.files import PARQUET
 from dcurate.io.parquet import hive_columns
 from dcurate.io.rows import numbered_lines, open_parquet
@@ -37,7 +48,6 @@ ROLES: Mapping[str, tuple[str, ...]] = {
     "stage": ("_dcurate_stage",),
     "reason": ("_dcurate_reason",),
 }
-_INTEGERS, _MILLISECONDS, _FLAGS = ("tokens", "bytes"), ("duration",), ("synthetic",)
 _ROWS = 2**16
 #: Lines of JSON that are counted at a time, and the most bytes of them.
 _LINES, _LINE_BYTES = 2**12, 2**24
@@ -45,8 +55,6 @@ _LINES, _LINE_BYTES = 2**12, 2**24
 _COLUMNS, _OF_RIGHTS = 10_000, 50
 #: The longest value of a column of text that is counted by itself; URLs are not cut.
 LONGEST = 200
-#: More milliseconds of one recording are a mistake.
-_LONGEST_MS = 10**12
 
 
 @dataclass(frozen=True)
@@ -104,17 +112,17 @@ class FileColumns:
     def _roles(self, columns: Collection[str], types: Mapping[str, pa.DataType] | None = None) -> dict[str, str]:
         """The columns of a file by role: the first one that is there and, by its type, suits."""
 
-        def is_one(role: str, name: str) -> bool:
-            suits = name in columns and (types is None or _suits(role, types[name]))
-            return suits or (name in self._folders and role != "text")
+        def takes(role: str, name: str) -> bool:
+            there = name in columns and (types is None or suits(role, types[name]))
+            return there or (name in self._folders and role != "text")
 
         names = {}
         for role, usual in ROLES.items():
             wanted = (self.chosen[role],) if role in self.chosen else usual
-            name = next((name for name in wanted if is_one(role, name)), None)
+            name = next((name for name in wanted if takes(role, name)), None)
             if name is not None:
                 names[role] = name
-        of_rights = (name for name in columns if is_of_rights(name) and is_one(name, name))
+        of_rights = (name for name in columns if is_of_rights(name) and takes(name, name))
         return names | {name: name for name in islice(of_rights, _OF_RIGHTS)}
 
     # Parquet
@@ -127,7 +135,7 @@ class FileColumns:
             self.names = self._roles(types, types)
             self.bytes_read += file.metadata.serialized_size
             text = self.names.get("text", "")
-            in_text = self.read_texts and text in types and _has_lengths(types[text])
+            in_text = self.read_texts and text in types and has_lengths(types[text])
             self.exact = in_text or not text
             wanted = {name for role, name in self.names.items() if role != "text" or in_text}
             wanted |= {name for name in self.looked_at if name in types and name != text}
@@ -144,7 +152,7 @@ class FileColumns:
             weights = self.names.get("tokens")
             if weights in projected:
                 read = file.read_row_group(group, columns=[weights])
-                spread.weigh(_numbers(read.column(0).combine_chunks()))
+                spread.weigh(numbers_of(read.column(0).combine_chunks()))
         if not projected:
             for start in range(0, about.num_rows, _ROWS):
                 rows = min(_ROWS, about.num_rows - start)
@@ -154,7 +162,7 @@ class FileColumns:
             return
         for batch in file.iter_batches(_ROWS, row_groups=[group], columns=projected):
             columns = {
-                role: _as(role, batch.column(name))
+                role: as_role(role, batch.column(name))
                 for role, name in self.names.items()
                 if role != "text" and name in batch.schema.names
             }
@@ -179,13 +187,13 @@ class FileColumns:
             names = self._roles(keys)
             self.names = {**names, **self.names}
             columns = {
-                role: pa.array([_plain(role, row.get(name)) for row in rows], _type(role))
+                role: pa.array([plain_value(role, row.get(name)) for row in rows], type_of(role))
                 for role, name in names.items()
                 if role != "text" and name in keys
             }
             lengths = None
             if "text" in names:
-                lengths = pa.array([_length(row.get(names["text"])) for row in rows], pa.int64())
+                lengths = pa.array([length_of(row.get(names["text"])) for row in rows], pa.int64())
             present = {
                 name: pa.array([row.get(name) is not None for row in rows]) for name in self.looked_at if name in keys
             }
@@ -196,7 +204,7 @@ class FileColumns:
             for key, value in row.items():
                 known = self.types.get(key)
                 if known == "null" or (known is None and len(self.types) < _COLUMNS):
-                    self.types[key] = _kind(value)
+                    self.types[key] = kind_of(value)
 
     def _row(self, line: bytes, number: int) -> dict[str, Any]:
         try:
@@ -209,7 +217,7 @@ class FileColumns:
     def _of_folders(self, rows: int) -> dict[str, pa.Array]:
         """Columns that are in the names of folders, such as ``language=en``."""
         return {
-            role: pa.array([_plain(role, self._folders[name])] * rows, _type(role))
+            role: pa.array([plain_value(role, self._folders[name])] * rows, type_of(role))
             for role, name in self.names.items()
             if name in self._folders
         }
@@ -276,140 +284,3 @@ def _stored_bytes(group: pq.RowGroupMetaData, names: set[str]) -> int:
 def _is_of(path: str, names: set[str]) -> bool:
     """Whether a path in a schema is that of a column, or of what is nested in it; names may have dots themselves."""
     return path in names or any(path.startswith(f"{name}.") for name in names)
-
-
-def is_of_rights(name: str) -> bool:
-    """Whether a column says what may be done with a document, by its name; its values are counted.
-
-    Examples:
-        >>> [is_of_rights(name) for name in ("rights_train", "opted_out", "url")]
-        [True, True, False]
-    """
-    return name.startswith("rights_") or name == "opted_out"
-
-
-def _has_lengths(kind: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_string(kind)
-        or pa.types.is_large_string(kind)
-        or pa.types.is_binary(kind)
-        or pa.types.is_large_binary(kind)
-    )
-
-
-def _value_type(kind: pa.DataType) -> pa.DataType:
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
-
-
-def _suits(role: str, kind: pa.DataType) -> bool:
-    """Whether a column of this type can have the role."""
-    kind = _value_type(kind)
-    if role in _INTEGERS:
-        return bool(pa.types.is_integer(kind))
-    if role in _MILLISECONDS:
-        return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
-    if role in _FLAGS:
-        return bool(pa.types.is_boolean(kind))
-    if role == "text":
-        return not pa.types.is_integer(kind) and not pa.types.is_floating(kind)
-    if is_of_rights(role) and (pa.types.is_list(kind) or pa.types.is_boolean(kind)):
-        return True
-    if pa.types.is_struct(kind):  # as `LanguageFilter` notes a language and its score
-        return role == "language" and any(field.name == role and _suits(role, field.type) for field in kind)
-    dates = role == "date" and (pa.types.is_timestamp(kind) or pa.types.is_date(kind))
-    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
-    return bool(is_text or dates)
-
-
-def _type(role: str) -> pa.DataType:
-    if role in _INTEGERS or role in _MILLISECONDS:
-        return pa.int64()
-    return pa.bool_() if role in _FLAGS else pa.string()
-
-
-def _as(role: str, column: pa.Array) -> pa.Array:
-    """A column with the type of its role; values that make no sense are null."""
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    if role in _INTEGERS:
-        return _numbers(column)
-    if role in _MILLISECONDS:
-        return _milliseconds(column)
-    if role in _FLAGS:
-        return column
-    if pa.types.is_struct(column.type):
-        return _as(role, pc.struct_field(column, role))
-    if pa.types.is_list(column.type):
-        return pa.array([_plain(role, value) for value in column.to_pylist()], pa.string())
-    if pa.types.is_timestamp(column.type) or pa.types.is_date(column.type):
-        return pc.cast(pc.cast(column, pa.date32(), safe=False), pa.string())
-    return pc.cast(column, pa.string())
-
-
-def _numbers(column: pa.Array) -> pa.Array:
-    column = pc.cast(column, pa.int64(), safe=False)
-    return pc.if_else(pc.greater_equal(column, 0), column, None)
-
-
-def _milliseconds(column: pa.Array) -> pa.Array:
-    column = pc.round(pc.multiply(pc.cast(column, pa.float64(), safe=False), 1000.0))
-    right = pc.and_(pc.greater_equal(column, 0.0), pc.less_equal(column, float(_LONGEST_MS)))
-    return pc.cast(pc.if_else(right, column, None), pa.int64())
-
-
-def _plain(role: str, value: Any) -> Any:
-    """A value of JSON with the type of its role; None if it has another."""
-    if role in _FLAGS:
-        return value if isinstance(value, bool) else None
-    if role in _INTEGERS:
-        return value if type(value) is int and 0 <= value < 2**63 else None
-    if role in _MILLISECONDS:
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            return None
-        milliseconds = np.rint(value * 1000.0) if abs(value) <= _LONGEST_MS else -1
-        return int(milliseconds) if 0 <= milliseconds <= _LONGEST_MS else None
-    if is_of_rights(role) and isinstance(value, list):
-        return _text(", ".join(sorted({str(entry) for entry in value})))
-    if is_of_rights(role) and isinstance(value, bool):
-        return str(value).lower()
-    if role == "language" and isinstance(value, dict):
-        value = value.get(role)
-    return _text(value) if isinstance(value, str) else None
-
-
-def _text(value: str) -> str:
-    """Text that is UTF-8."""
-    return value.encode("utf-8", "replace").decode()
-
-
-def _length(value: Any) -> int | None:
-    """Bytes of a text; of another value, of its JSON."""
-    if value is None:
-        return None
-    return len(value.encode("utf-8", "surrogatepass")) if isinstance(value, str) else len(orjson.dumps(value))
-
-
-def _kind(value: Any) -> str:
-    if value is None:
-        return "null"
-    names = {bool: "flag", int: "integer", float: "float", str: "text"}
-    return names.get(type(value), "nested")
-
-
-def simple_type(kind: pa.DataType) -> str:
-    """Return what a column holds: ``"text"``, ``"integer"``, ``"float"``, ``"flag"``, ``"date"``, ``"binary"``, ``"nested"``.
-
-    Examples:
-        >>> simple_type(pa.large_string()), simple_type(pa.list_(pa.int8()))
-        ('text', 'nested')
-    """  # noqa: E501
-    kind = _value_type(kind)
-    tests = {
-        "text": (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view),
-        "flag": (pa.types.is_boolean,),
-        "integer": (pa.types.is_integer,),
-        "float": (pa.types.is_floating,),
-        "date": (pa.types.is_timestamp, pa.types.is_date),
-        "binary": (pa.types.is_binary, pa.types.is_large_binary),
-    }
-    return next((name for name, checks in tests.items() if any(check(kind) for check in checks)), "nested")

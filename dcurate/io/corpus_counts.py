@@ -14,7 +14,8 @@ from dcurate.errors import DataError, listed
 from dcurate.fs.errors import storage_errors
 from dcurate.fs.paths import open_store
 from dcurate.fs.stores import Directory
-from dcurate.io.corpus_columns import LONGEST, DescribedRows, FileColumns, is_of_rights
+from dcurate.io.corpus_columns import LONGEST, DescribedRows, FileColumns
+from dcurate.io.corpus_values import is_of_rights
 from dcurate.io.files import hidden
 from dcurate.io.group_counts import GroupCounts
 from dcurate.io.hosts import AUTHORITY, Domains
@@ -55,7 +56,7 @@ class CorpusCounts:
             lines.
         uncounted: files of other kinds, by ending.
         columns: how many files have which column, by role.
-        types: what each column holds, see `dcurate.io.corpus_columns.simple_type`.
+        types: what each column holds, see `dcurate.io.corpus_values.simple_type`.
         media: counts by modality.
         text_rows: rows with a text; ``text_bytes`` are the bytes of the texts; ``exact`` says whether these are counted
             or those of the column before compression.
@@ -161,7 +162,7 @@ class CorpusCounter:
     def _piece(self, counts: CorpusCounts, piece: DescribedRows) -> None:
         modality = self._modality(piece)
         nbytes = _sizes(counts, piece)
-        table = {"modality": modality, "nbytes": nbytes, "one": pa.array([1] * piece.rows, pa.int64())}
+        table = {"modality": modality, "nbytes": nbytes, "rows": pa.array([1] * piece.rows, pa.int64())}
         if "duration" in piece.columns:
             table["duration"] = piece.columns["duration"]
         self._by_modality(counts, pa.table(table))
@@ -193,12 +194,12 @@ class CorpusCounter:
         return usual
 
     def _by_modality(self, counts: CorpusCounts, table: pa.Table) -> None:
-        sums = [("one", "sum"), ("nbytes", "sum")]
+        sums = [("rows", "sum"), ("nbytes", "sum")]
         if "duration" in table.column_names:
             sums += [("duration", "sum"), ("duration", "count")]
         for row in table.group_by("modality").aggregate(sums).to_pylist():
             media = counts.media.setdefault(row["modality"], MediaCounts())
-            media.rows += row["one_sum"]
+            media.rows += row["rows_sum"]
             media.nbytes += row["nbytes_sum"] or 0
             media.duration_ms += row.get("duration_sum") or 0
             media.timed += row.get("duration_count") or 0

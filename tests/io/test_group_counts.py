@@ -26,5 +26,8 @@ def test_counts_do_not_depend_on_how_many_names_are_held(added: list[tuple[str, 
             assert list(counts.largest(kind)) == wanted
             assert list(counts.largest(kind, 2)) == wanted[:2]
             assert counts.names(kind) == len(wanted)
-            assert counts.total(kind)[1:] == (sum(one.rows for one in wanted), sum(one.nbytes for one in wanted))
+            assert counts.total(kind)[1:] == (
+                sum(count.rows for count in wanted),
+                sum(count.nbytes for count in wanted),
+            )
         assert counts.kinds() == sorted({kind for kind, _, _ in added})

@@ -112,15 +112,15 @@ class Recount:
         """The rows of a query."""
         return self._db.execute(query).fetchall()
 
-    def one(self, query: str) -> Any:
+    def number(self, query: str) -> Any:
         """The value of a query."""
         return self.rows(query)[0][0]
 
     def domains(self, modality: str, listed: str) -> list[tuple[Any, ...]]:
         """The domains of a modality with the most bytes; how many of ``n`` is an expression."""
         which = f"modality = '{modality}' AND site NOT IN ('host', 'invalid')"
-        number = self.one(f"SELECT count(DISTINCT site) FROM sized WHERE {which}")
-        most = self.one(f"SELECT CAST({listed.replace('n', str(number))} AS INTEGER)")
+        number = self.number(f"SELECT count(DISTINCT site) FROM sized WHERE {which}")
+        most = self.number(f"SELECT CAST({listed.replace('n', str(number))} AS INTEGER)")
         return self.rows(
             f"SELECT '{modality}', site, count(*), sum(nbytes) FROM sized WHERE {which} "
             f"GROUP BY site ORDER BY 4 DESC, 3 DESC, 2 LIMIT {most}"

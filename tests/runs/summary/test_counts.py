@@ -36,27 +36,27 @@ def by_value(rows: Sequence[dict[str, Any]], head: str) -> dict[str, tuple[int, 
 def same_as_duckdb(summary: TrainingSummary, folders: Sequence[Path], part: str) -> None:
     """Compare all numbers of a summary whose texts were read."""
     recount = Recount(*folders)
-    total = recount.one("SELECT count(*) FROM rows")
+    total = recount.number("SELECT count(*) FROM rows")
     for modality in ("text", "other"):
-        number = recount.one(f"SELECT count(*) FROM sized WHERE modality = '{modality}'")
+        number = recount.number(f"SELECT count(*) FROM sized WHERE modality = '{modality}'")
         field = summary.field(f"{modality}_documents")
         assert (field.value if field else 0) == number
-    assert value(summary, "text_bytes") == recount.one("SELECT coalesce(sum(nbytes), 0) FROM sized")
+    assert value(summary, "text_bytes") == recount.number("SELECT coalesce(sum(nbytes), 0) FROM sized")
     tokens = "SELECT coalesce(sum(n_tokens), 0) + coalesce(sum(nbytes) FILTER (n_tokens IS NULL), 0) // 4 FROM sized"
-    assert value(summary, "text_tokens") == recount.one(tokens)
-    uncounted = recount.one("SELECT coalesce(sum(nbytes) FILTER (n_tokens IS NULL), 0) FROM sized")
+    assert value(summary, "text_tokens") == recount.number(tokens)
+    uncounted = recount.number("SELECT coalesce(sum(nbytes) FILTER (n_tokens IS NULL), 0) FROM sized")
     field = summary.field("text_tokens")
     assert field is not None
     assert field.estimate == (uncounted > 0)
     assert listed(summary) == [row for kind in ("text", "other") for row in recount.domains(kind, part)]
     domains = "SELECT count(*) FROM (SELECT DISTINCT modality, site FROM sized WHERE site NOT IN ('host', 'invalid'))"
-    assert value(summary, "domains_in_all") == recount.one(domains)
-    assert value(summary, "documents_of_hosts") == recount.one("SELECT count(*) FROM sized WHERE site = 'host'")
-    assert value(summary, "invalid_urls") == recount.one("SELECT count(*) FROM sized WHERE site = 'invalid'")
-    assert value(summary, "documents_of_domains") == recount.one(
+    assert value(summary, "domains_in_all") == recount.number(domains)
+    assert value(summary, "documents_of_hosts") == recount.number("SELECT count(*) FROM sized WHERE site = 'host'")
+    assert value(summary, "invalid_urls") == recount.number("SELECT count(*) FROM sized WHERE site = 'invalid'")
+    assert value(summary, "documents_of_domains") == recount.number(
         "SELECT count(*) FROM sized WHERE site NOT IN ('host', 'invalid')"
     )
-    without = recount.one("SELECT count(*) FROM rows WHERE url IS NULL OR url = ''")
+    without = recount.number("SELECT count(*) FROM rows WHERE url IS NULL OR url = ''")
     assert value(summary, "documents_without_url") == without
     assert by_value(value(summary, "languages"), "language") == recount.values("language")
     assert by_value(value(summary, "licences"), "licence") == recount.values("licence")
@@ -66,7 +66,7 @@ def same_as_duckdb(summary: TrainingSummary, folders: Sequence[Path], part: str)
     [(first, last)] = recount.rows(days)
     assert value(summary, "latest_date") == (None if last is None else str(last))
     assert value(summary, "collection_period") == (None if first is None else f"{first} to {last}")
-    synthetic = recount.one("SELECT count(*) FROM rows WHERE synthetic")
+    synthetic = recount.number("SELECT count(*) FROM rows WHERE synthetic")
     assert value(summary, "synthetic_documents") == synthetic
     assert value(summary, "synthetic_share") == (round(synthetic / total, 6) if total else 0)
 

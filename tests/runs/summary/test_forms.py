@@ -150,7 +150,7 @@ def test_licences_are_spdx_expressions_or_have_their_text(summary: TrainingSumma
         assert re.fullmatch(r"[A-Za-z0-9.-]+", expression)
     assert [part["comment"] for part in parts] == ["15 documents"] * 4
     contained = [
-        one["relatedSpdxElement"] for one in document["relationships"] if one["relationshipType"] == "CONTAINS"
+        pair["relatedSpdxElement"] for pair in document["relationships"] if pair["relationshipType"] == "CONTAINS"
     ]
     assert contained == [part["SPDXID"] for part in parts]
     with pytest.raises(PipelineError, match="column of licences"):
