@@ -27,9 +27,14 @@ def runs_of(corpora: Sequence[SummedCorpus]) -> list[RecordedRun]:
 def source_fields(total: CorpusCounts, groups: GroupCounts, corpora: Sequence[SummedCorpus]) -> Iterator[SummaryField]:
     """Yield what is known of where documents came from: section 2.1."""
     read = [
-        {"run": run.report.run, "source": source, "documents read": _rows_in(run), "documents kept": _rows_out(run)}
+        {
+            "run": run.report.run,
+            "source": ", ".join(sources),
+            "documents read": _rows_in(run),
+            "documents kept": _rows_out(run),
+        }
         for run in runs_of(corpora)
-        for source in sources_of(run)
+        if (sources := sources_of(run))
     ]
     if read:
         how = "from the classes of stages in the records of runs"

@@ -17,6 +17,7 @@ from dcurate.io.corpus_counts import CorpusCounter
 from dcurate.io.group_counts import GroupCounts
 from dcurate.io.hosts import Domains
 from dcurate.media.names import KINDS
+from dcurate.redaction import without_secrets
 from dcurate.runs.load import RecordedRun
 from dcurate.runs.summary.domains import DomainRule, domain_fields
 from dcurate.runs.summary.evidence import SummedCorpus, check_chosen, corpus_at, count_removed, total_of
@@ -116,7 +117,7 @@ class TrainingSummary(JupyterMixin):
         """Return plain values that JSON can hold: sections by number, in each the fields by name."""
         return {
             "template": TEMPLATE,
-            "outputs": [output.rstrip("/").rpartition("/")[2] for output in self.outputs],
+            "outputs": [without_secrets(output).rstrip("/").rpartition("/")[2] for output in self.outputs],
             "bytes_read": self.bytes_read,
             "sections": {section.number: section.to_dict() for section in self.sections},
         }

@@ -109,6 +109,14 @@ def test_json_holds_all_fields_by_section_and_name(summary: TrainingSummary) -> 
     assert values["sections"]["1.1"]["fields"]["provider_name"]["stated"] == HOSTILE
 
 
+def test_neither_folders_nor_passwords_of_addresses_are_in_the_forms(summary: TrainingSummary, output: Path) -> None:
+    far = TrainingSummary(summary.sections, ("https://me:pw@host/deep/out", "https://host/b?sig=hidden"))
+    assert "hidden" not in json.dumps(far.to_dict())
+    assert far.to_dict()["outputs"][0] == "out"
+    for text in (json.dumps(summary.to_dict()), summary_page(summary), dataset_card(summary)):
+        assert str(output.parent) not in text
+
+
 @pytest.mark.parametrize("form", ["parquet", "jsonl"])
 def test_croissant_is_valid_and_its_records_are_those_of_the_files(form: str, tmp_path: Path) -> None:
     rows = [{**row, "licence": None, "language": "en"} for row in ROWS]
