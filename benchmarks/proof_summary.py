@@ -31,7 +31,7 @@ DOCUMENTS, FILES = 1_000_000, 20
 #: Sites of the documents: a few of them have most.
 _SITES = 400_000
 _SUFFIXES = ("com", "org", "co.uk", "de", "io", "com.au", "jp")
-#: A document of JSON Lines for so many of Parquet.
+#: A document of JSON Lines for this number of those of Parquet.
 _LINES = 10
 _SEED = 7
 

@@ -22,7 +22,7 @@ from dcurate.io.hosts import AUTHORITY, Domains
 from dcurate.io.rows import is_readable
 from dcurate.io.tables import LOGS
 
-#: Kinds of content that are told apart.
+#: Kinds of content, as the template distinguishes them.
 MODALITIES = ("text", "image", "audio", "video", "other")
 _DAY = r"^(?P<day>(?:1[6-9]|[2-9]\d)\d\d-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01]))"
 #: Columns whose values are counted, and the kinds that they are counted as.

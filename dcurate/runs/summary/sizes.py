@@ -59,7 +59,7 @@ def size_fields(total: CorpusCounts, corpora: Sequence[SummedCorpus]) -> Iterato
         has_text = modality == "text" and (total.text_rows or total.counted or folders)
         if not rows and not has_text:
             continue
-        how = f"counted: rows of {files}{_told_apart(total)}"
+        how = f"counted: rows of {files}{_distinguished(total)}"
         how += f", and {in_tokens:,} in folders of tokens" if in_tokens else ""
         yield SummaryField(f"{modality}_documents", f"{name}: documents", rows, how)
         if modality == "text":
@@ -68,9 +68,9 @@ def size_fields(total: CorpusCounts, corpora: Sequence[SummedCorpus]) -> Iterato
             yield from _media_fields(modality, total)
 
 
-def _told_apart(total: CorpusCounts) -> str:
+def _distinguished(total: CorpusCounts) -> str:
     by = [f"`{name}`" for role in ("mime", "file") for name in total.columns.get(role, ())]
-    return f", told apart by {' and '.join(by)}" if by else ""
+    return f", by {' and '.join(by)}" if by else ""
 
 
 def _text_fields(total: CorpusCounts, corpora: Sequence[SummedCorpus]) -> Iterator[SummaryField]:

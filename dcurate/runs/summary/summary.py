@@ -99,7 +99,7 @@ class TrainingSummary(JupyterMixin):
     runs: tuple[RecordedRun, ...] = ()
 
     def field(self, name: str) -> SummaryField | None:
-        """Return a field by its name; None if there is no such field."""
+        """Return a field by its name; None if it is missing."""
         fields = (field for section in self.sections for field in section.fields)
         return next((field for field in fields if field.name == name), None)
 

@@ -72,7 +72,7 @@ _SCHEMA = pa.schema(
 
 
 def write(folder: Path, files: Sequence[Sequence[dict[str, Any]]], form: str, rows: int = 3) -> Path:
-    """Write rows as files of a form, of row groups of so many rows."""
+    """Write rows as files of a form, with row groups of ``rows`` rows."""
     folder.mkdir(parents=True, exist_ok=True)
     for number, part in enumerate(files):
         if form == "parquet":
