@@ -1,6 +1,20 @@
 """The command line: ``dcurate``."""
 
-from dcurate.cli import corpora, jobs, label, learn, marks, monitoring, nemo, recipes, runs, samples, summary, tokens
+from dcurate.cli import (
+    corpora,
+    jobs,
+    label,
+    learn,
+    marks,
+    monitoring,
+    nemo,
+    optouts,
+    recipes,
+    runs,
+    samples,
+    summary,
+    tokens,
+)
 from dcurate.cli.group import cli, main
 
 __all__ = [
@@ -13,6 +27,7 @@ __all__ = [
     "marks",
     "monitoring",
     "nemo",
+    "optouts",
     "recipes",
     "runs",
     "samples",

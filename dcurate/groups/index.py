@@ -13,7 +13,8 @@ from dcurate.core.secrets import HidesSecrets
 from dcurate.errors import PipelineError
 from dcurate.fs.stores import Directory
 
-_MANIFEST = "index.json"
+#: Name of the file that says what is in an index.
+INDEX = "index.json"
 _FORMAT = 1
 
 
@@ -78,7 +79,7 @@ class SeenDocuments(HidesSecrets):
 
     def _manifest(self) -> dict[str, Any]:
         wanted = dict(self.parameters)
-        data = self.folder.read(_MANIFEST)
+        data = self.folder.read(INDEX)
         if data is None:
             return {"format": _FORMAT, "parameters": wanted, "generations": {}}
         manifest: dict[str, Any] = orjson.loads(data)
@@ -92,7 +93,7 @@ class SeenDocuments(HidesSecrets):
         return manifest
 
     def _write(self, manifest: Mapping[str, Any]) -> None:
-        self.folder.write(_MANIFEST, orjson.dumps(manifest, option=orjson.OPT_INDENT_2))
+        self.folder.write(INDEX, orjson.dumps(manifest, option=orjson.OPT_INDENT_2))
 
 
 def _name(generation: Directory) -> str:

@@ -22,6 +22,8 @@ from dcurate.fs.stores import META_DIR, RUNS, TMP, Directory
 from dcurate.io.labels import LABELS, RunLabel, superseded, write_label
 from dcurate.io.lock import LOCK
 from dcurate.io.name_set import NameSet
+from dcurate.io.optouts import OPTOUTS
+from dcurate.io.replacing import JOURNAL, finish_replacing
 
 Mode = Literal["error", "overwrite", "ignore", "append"]
 MODES = ("error", "overwrite", "ignore", "append")
@@ -138,6 +140,9 @@ def prepare(directory: Directory, mode: Mode, resume: bool, label: str = "") -> 
         DataError: the directory holds what may not be touched, or cannot be written.
     """
     existing = _look(directory)
+    if JOURNAL in existing.records:
+        finish_replacing(directory)
+        existing = _look(directory)
     record = _read(directory)
     if record is None or not resume:
         _refuse(directory, mode, existing)
@@ -182,7 +187,8 @@ def _clear(directory: Directory, record: _OutputRecord) -> None:
     contents = _look(directory)
     if record.clears == "overwrite":
         directory.remove(contents.ours)  # records say which files are ours, so they go last
-    kept = {_RECORD}
+    # What was removed on request stays away.
+    kept = {_RECORD, *(name for name in contents.records if name.startswith(OPTOUTS))}
     if record.clears == "append":
         numbers = {name: name.removeprefix(_GENERATIONS) for name in contents.records if name.startswith(_GENERATIONS)}
         later = {name for name, number in numbers.items() if number.isdigit() and int(number) >= record.generation}

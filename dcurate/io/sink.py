@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dcurate.core.batch import BatchKey, FileGroup, FilePart
+from dcurate.core.batch import BatchKey, FileGroup, FilePart, Rejection
 from dcurate.core.stage import SinkStage
 from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.columns import column_of, python_values
@@ -23,8 +23,9 @@ from dcurate.fs.stores import Directory
 from dcurate.io import output
 from dcurate.io.files import is_names
 from dcurate.io.labels import superseded
+from dcurate.io.optouts import REASON, OptOuts, standing
 from dcurate.io.partition import parse_bytes
-from dcurate.rows import columns_listed
+from dcurate.rows import columns_listed, has_lines, whole_rows
 
 
 @dataclass
@@ -49,10 +50,13 @@ class FileWriter(SinkStage[DocumentBatch]):
     separates_runs: ClassVar[bool] = False
     #: Whether the names of its files say which run wrote them, so that rows can be replaced by a label.
     takes_label: ClassVar[bool] = False
+    #: Whether its rows are documents, of which those that were removed on request are not written again.
+    writes_documents: ClassVar[bool] = True
 
     _generation: int | None = field(default=None, init=False, repr=False, compare=False)
     _shard: str = field(default="", init=False, repr=False, compare=False)
     _opened: Directory | None = field(default=None, init=False, repr=False, compare=False)
+    _removed: list[OptOuts] | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         nested_options = (self.write_kwargs or {}).get("storage_options", {})
@@ -189,11 +193,25 @@ class FileWriter(SinkStage[DocumentBatch]):
             raise PipelineError(f"{self.name}: the batch has no key; give it one: DocumentBatch(key=BatchKey('name'))")
         parts: list[FilePart] = []
         lost = Counter[str]()
-        for folder, table in self._separated(task.to_arrow()):
+        rows, rejections = self._without_removed(task.to_arrow())
+        for folder, table in self._separated(rows):
             chosen = self._chosen(table)
             parts += self._write(chosen, task.key, folder) if chosen.num_rows else []
             lost.update(self._lost(chosen))
-        return FileGroup(key=task.key, parts=tuple(parts), found=+lost)
+        return FileGroup(key=task.key, parts=tuple(parts), found=+lost, rejections=rejections)
+
+    def _without_removed(self, table: pa.Table) -> tuple[pa.Table, tuple[Rejection, ...]]:
+        """The rows without those that were removed from the output on request; nothing of these is kept."""
+        if self._removed is None:
+            self._removed = standing(self.directory) if self.writes_documents else []
+        if not self._removed or not table.num_rows:
+            return table, ()
+        gone = {row for optouts in self._removed for row in _named_rows(table, optouts)}
+        if not gone:
+            return table, ()
+        kept = table.take(pa.array([row for row in range(table.num_rows) if row not in gone], pa.int64()))
+        nbytes = max(0, table.nbytes - kept.nbytes)
+        return kept, (Rejection(self.name, REASON, len(gone), nbytes, None),)
 
     def _lost(self, table: pa.Table) -> dict[str, int]:
         """Count the values that the format cannot hold, by sentence for the report."""
@@ -253,3 +271,15 @@ class FileWriter(SinkStage[DocumentBatch]):
 
     def _writing(self) -> dict[str, Any]:
         return {name: value for name, value in (self.write_kwargs or {}).items() if name != "storage_options"}
+
+
+def _named_rows(table: pa.Table, optouts: OptOuts) -> set[int]:
+    """The rows of a table that a list names."""
+    if has_lines(table):
+        rows = list(whole_rows(table))
+        names = optouts.columns(list(dict.fromkeys(name for row in rows for name in row)))
+        columns = [None if name is None else [row.get(name) for row in rows] for name in names]
+    else:
+        names = optouts.columns(table.column_names)
+        columns = [None if name is None else python_values(column_of(table, name)) for name in names]
+    return {hit.row for hit in optouts.hits(*columns)}

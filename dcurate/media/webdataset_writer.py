@@ -119,7 +119,7 @@ class WebDatasetWriter(FileWriter):
         if self._replaced:
             files.found = {**files.found, _REPLACED: self._replaced}
         rejections = [rejection for rows, fault in self._bad for rejection in _rejections(self.name, rows, fault)]
-        files.rejections, self._bad = tuple(rejections), []
+        files.rejections, self._bad = (*files.rejections, *rejections), []
         return files
 
     def _write(self, table: pa.Table, key: BatchKey, folder: str) -> Iterator[FilePart]:
@@ -158,7 +158,7 @@ class WebDatasetWriter(FileWriter):
                 file.write(bytes(-len(data) % BLOCK))
                 at += len(data) + -len(data) % BLOCK
             placed.append(_Placed(row, member, offset))
-        file.write(bytes(2 * BLOCK + -(at + 2 * BLOCK) % _RECORD))
+        file.write(end_of_archive(at))
         return placed
 
     def _chosen(self, table: pa.Table) -> pa.Table:
@@ -187,6 +187,11 @@ class _Placed(NamedTuple):
     row: int
     member: str | None
     offset: int | None
+
+
+def end_of_archive(at: int) -> bytes:
+    """Return the end of an archive whose members take `at` bytes."""
+    return bytes(2 * BLOCK + -(at + 2 * BLOCK) % _RECORD)
 
 
 def header_of(name: str, size: int, segment: MeantPart = NO_PART) -> bytes:

@@ -108,7 +108,8 @@ class Fate:
 
     Attributes:
         id: as it was asked for.
-        outcome: ``"kept"``, ``"dropped"``, ``"quarantined"``, ``"duplicate"`` or ``"not found"``.
+        outcome: ``"kept"``, ``"dropped"``, ``"quarantined"``, ``"duplicate"``, ``"removed by request"`` or ``"not
+            found"``.
         place: the file and row that hold it now.
         stage: the one that took it out, and ``reason``.
         passed: the stages that it passed before.
@@ -117,6 +118,7 @@ class Fate:
         duplicate_of: the id of the document that was kept instead, and ``similarity`` to it.
         excerpt: how its text begins.
         tokens: where its tokens are: shard, first token and one past the last.
+        removed: when it was removed by request, and why.
     """
 
     id: str
@@ -132,6 +134,7 @@ class Fate:
     similarity: float | None = None
     excerpt: str = ""
     tokens: tuple[str, ...] = ()
+    removed: str = ""
 
 
 @dataclass(frozen=True)
@@ -180,6 +183,7 @@ def _lines(fate: Fate) -> Iterator[tuple[str, str]]:
         yield "copy of", f"a document that was not noted; give {fate.stage} the column of ids as id_field="
     passed = f"all {many(len(fate.passed), 'stage')}" if fate.outcome == "kept" else ", ".join(fate.passed)
     for name, value in (
+        ("removed", fate.removed),
         ("error", fate.error),
         ("passed", passed if fate.passed else ""),
         ("file", fate.place),

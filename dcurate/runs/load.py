@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import orjson
@@ -11,6 +11,7 @@ import orjson
 from dcurate.core.report import RunReport
 from dcurate.errors import DataError
 from dcurate.fs.stores import META_DIR, Directory, output_of
+from dcurate.io.optouts import receipts
 from dcurate.runs.history import History
 
 
@@ -24,6 +25,7 @@ class RecordedRun:
         about: its stages and their settings, thresholds, versions: see `dcurate.runs.manifest.provenance`.
         address: the folder with its records.
         missing: what there is not, in sentences.
+        removals: receipts of documents that were removed from its output by request.
     """
 
     report: RunReport
@@ -31,6 +33,7 @@ class RecordedRun:
     about: Mapping[str, Any] = field(default_factory=dict)
     address: str = ""
     missing: tuple[str, ...] = ()
+    removals: tuple[Mapping[str, Any], ...] = ()
 
     @classmethod
     def of(cls, report: Mapping[str, Any], history: Mapping[str, Any] | None, address: str = "") -> Self:
@@ -58,8 +61,9 @@ class RecordedRun:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values that JSON can hold: the report, and ``about`` it."""
-        return {**self.report.to_dict(), "about": dict(self.about)}
+        """Plain values that JSON can hold: the report, ``about`` it, and removals by request if there are any."""
+        removals = {"removals": list(self.removals)} if self.removals else {}
+        return {**self.report.to_dict(), "about": dict(self.about), **removals}
 
 
 def read_run(address: str, storage_options: Mapping[str, Any] | None = None) -> RecordedRun:
@@ -98,7 +102,8 @@ def read_run(address: str, storage_options: Mapping[str, Any] | None = None) -> 
             )
         report = orjson.dumps(_loaded(finished, folder, "finished.json")["report"])
     recorded = None if history is None else _loaded(history, folder, "history.json")
-    return RecordedRun.of(_loaded(report, folder, "report.json"), recorded, folder.address)
+    run = RecordedRun.of(_loaded(report, folder, "report.json"), recorded, folder.address)
+    return replace(run, removals=tuple(receipts(output)))
 
 
 def _loaded(data: bytes, folder: Directory, name: str) -> dict[str, Any]:

@@ -14,6 +14,8 @@ from dcurate.core.public import modules_of_subjects
 from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.excerpts import ID_COLUMNS, excerpt
 from dcurate.fs.stores import Directory
+from dcurate.io.optouts import REASON as REMOVED
+from dcurate.io.optouts import receipts
 from dcurate.io.rejections import DUPLICATE_OF, REASON, SCORE, STAGE
 from dcurate.io.rows import Row, is_readable, rows_with
 from dcurate.io.tracing import TracedPiece, TraceHook
@@ -112,6 +114,8 @@ class _Search:
         for hook in self.hooks:
             self._look_at_pieces(root, hook)
         self._look(root, self._kept)
+        for folder in [root, *([] if rejected is None else [rejected])]:
+            self._look_at_removals(folder)
         self._look_at_examples()
         fates = tuple(self.fates.get(document_id) or Fate(document_id, "not found") for document_id in self.ids)
         return Traced(fates, tuple(self.looked), self._compared())
@@ -194,6 +198,17 @@ class _Search:
         similarity = values.get(_SIMILARITY, values.get(_COSINE))
         known = similarity is not None and not math.isnan(similarity)
         self.fates[document_id] = replace(before, duplicate_of=str(kept), similarity=similarity if known else None)
+
+    def _look_at_removals(self, url: str) -> None:
+        """Search the receipts of documents that were removed by request."""
+        for receipt in receipts(self.places.at(url)):
+            why = f", {receipt['why']}" if receipt["why"] else ""
+            for match in receipt["removed"]:
+                document_id = str(match["id"])
+                if document_id in self.ids:
+                    place = f"{match['file']}, row {match['row']} (counted from 0), until then"
+                    fate = Fate(document_id, REMOVED, place, removed=f"{receipt['when']}, by {match['by']}{why}")
+                    self.fates.setdefault(document_id, fate)
 
     def _look_at_pieces(self, root: str, hook: TraceHook) -> None:
         """Search an output that does not hold rows, where a document may be several times."""

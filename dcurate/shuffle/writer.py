@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -62,6 +62,7 @@ class ChunkWriter(FileWriter):
     """
 
     durable: bool = False
+    writes_documents: ClassVar[bool] = False
     #: Columns that later rounds use, if that is known: others stay in the lines of the rows.
     _used_later: tuple[str, ...] | None = field(default=None, init=False, repr=False, compare=False)
 

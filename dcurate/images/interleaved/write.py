@@ -365,7 +365,7 @@ class InterleavedParquetWriter(ParquetWriter, _InterleavedWriter):
             column = pa.array([row[name] for row in rows], kind or pa.string())
             filled = filled.set_column(filled.schema.get_field_index(name), name, column)
         made = super().process(task.with_data(filled))
-        return replace(made, rejections=images.rejections)
+        return replace(made, rejections=(*made.rejections, *images.rejections))
 
 
 def _plain(rows: Sequence[Row]) -> Iterator[Row]:

@@ -25,15 +25,26 @@ def record(report: RunReport, history: History, about: Mapping[str, Any], output
     Raises:
         DataError: they cannot be written.
     """
-    aside = files_set_aside(report, about, output.options)
+    for name, content in record_files(report, history, about, output.options).items():
+        output.write(name, content)
+
+
+def record_files(
+    report: RunReport, history: History, about: Mapping[str, Any], options: Mapping[str, Any] | None = None
+) -> dict[str, bytes]:
+    """Return the files that `record` writes, by name.
+
+    Args:
+        options: fsspec's ``storage_options`` of the output.
+    """
+    aside = files_set_aside(report, about, options or {})
     files = {
         "report.json": orjson.dumps({**report.to_dict(), "about": dict(about)}, option=_READABLE) + b"\n",
         "report.txt": report_text(report).encode(),
         "history.json": orjson.dumps(history.to_dict()) + b"\n",
         PAGE: run_page(report, history, about, aside).encode(),
     }
-    for name, content in files.items():
-        output.write(f"{META_DIR}/{name}", content)
+    return {f"{META_DIR}/{name}": content for name, content in files.items()}
 
 
 _READABLE = orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS

@@ -1,0 +1,196 @@
+"""What is made of a corpus, and how documents are found in it and taken out of it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar
+
+from dcurate.errors import DataError, listed
+from dcurate.fs.paths import open_store
+from dcurate.fs.stores import META_DIR, Directory
+from dcurate.groups.forgetting import ids_in_index, index_files, write_forgotten
+from dcurate.io.optouts import ComparedColumns
+from dcurate.io.row_removal import ComparedRows, compared_rows, write_without
+from dcurate.io.rows import is_readable, rows_in
+from dcurate.io.tables import LOGS, table_at
+from dcurate.media.shard_removal import shards_beside, write_shard_without
+from dcurate.tokens.folder import ABOUT, TokenFolder
+from dcurate.tokens.spans import SPANS
+
+_QUARANTINE = f"{META_DIR}/quarantine"
+
+
+@dataclass
+class CorpusProduct(ABC):
+    """Files of one kind in an output.
+
+    Args:
+        directory: the output.
+    """
+
+    directory: Directory
+
+    #: What it is called in a receipt.
+    kind: ClassVar[str]
+    #: Whether it has texts and URLs, and not ids alone.
+    whole: ClassVar[bool] = False
+
+    @abstractmethod
+    def names(self) -> Sequence[str]:
+        """Return the names of the files that are compared."""
+
+    @abstractmethod
+    def rows(self, name: str, compared: ComparedColumns, *, texts: bool) -> Iterator[ComparedRows]:
+        """Yield what the documents in a file are known by.
+
+        Raises:
+            DataError: it cannot be read.
+        """
+
+    def write(self, name: str, rows: Collection[int], staged: Directory) -> tuple[list[str], int]:
+        """Write a file again without some documents in another directory, and what belongs to it.
+
+        Returns:
+            The names of the files, and their bytes.
+
+        Raises:
+            DataError: a file cannot be read, or not written.
+        """
+        return [name], write_without(self.directory, name, rows, staged)
+
+
+@dataclass
+class RowProduct(CorpusProduct):
+    """Files of JSON Lines and Parquet, and the rows in quarantine."""
+
+    chosen: Sequence[str] = ()
+
+    kind: ClassVar[str] = "rows"
+    whole: ClassVar[bool] = True
+
+    def names(self) -> Sequence[str]:
+        return self.chosen
+
+    def rows(self, name: str, compared: ComparedColumns, *, texts: bool) -> Iterator[ComparedRows]:
+        return compared_rows(self.directory, name, compared, texts=texts)
+
+
+@dataclass
+class ShardProduct(CorpusProduct):
+    """Shards of WebDataset with a table beside each.
+
+    Args:
+        shards: the shards, by the names of their tables.
+    """
+
+    shards: Mapping[str, str] = field(default_factory=dict)
+
+    kind: ClassVar[str] = "shards"
+    whole: ClassVar[bool] = True
+
+    def names(self) -> Sequence[str]:
+        return list(self.shards)
+
+    def rows(self, name: str, compared: ComparedColumns, *, texts: bool) -> Iterator[ComparedRows]:
+        return compared_rows(self.directory, name, compared, texts=texts)
+
+    def write(self, name: str, rows: Collection[int], staged: Directory) -> tuple[list[str], int]:
+        shard = self.shards[name]
+        return [shard, name], write_shard_without(self.directory, name, shard, rows, staged)
+
+
+@dataclass
+class IndexProduct(CorpusProduct):
+    """An index of the documents that earlier runs have seen; it knows ids."""
+
+    files: Sequence[str] = ()
+
+    kind: ClassVar[str] = "index of seen documents"
+
+    def names(self) -> Sequence[str]:
+        return self.files
+
+    def rows(self, name: str, compared: ComparedColumns, *, texts: bool) -> Iterator[ComparedRows]:
+        for first, ids in ids_in_index(self.directory, name):
+            yield ComparedRows(list(range(first, first + len(ids))), _urls_of(ids), ids, None)
+
+    def write(self, name: str, rows: Collection[int], staged: Directory) -> tuple[list[str], int]:
+        return write_forgotten(self.directory, name, rows, staged)
+
+
+@dataclass
+class TokenProduct(CorpusProduct):
+    """A folder of tokens; it knows ids, and `dcurate.tokens.drop.Drop` writes it again."""
+
+    kind: ClassVar[str] = "tokens"
+
+    @cached_property
+    def folder(self) -> TokenFolder:
+        """The folder."""
+        return TokenFolder(self.directory.url, self.directory.options)
+
+    def names(self) -> Sequence[str]:
+        return [f"{SPANS}/{shard['shard']}.parquet" for shard in self.folder.shards]
+
+    def rows(self, name: str, compared: ComparedColumns, *, texts: bool) -> Iterator[ComparedRows]:
+        for rows in compared_rows(self.directory, name, ComparedColumns(id="doc"), texts=False):
+            yield rows._replace(urls=_urls_of(rows.ids or []))
+
+
+def products_of(directory: Directory) -> list[CorpusProduct]:
+    """Return what an output holds.
+
+    Raises:
+        DataError: there is nothing, or files that documents cannot be taken out of.
+    """
+    if directory.read(ABOUT) is not None:
+        return [TokenProduct(directory)]
+    seen = index_files(directory)
+    if seen is not None:
+        return [IndexProduct(directory, seen)]
+    names = sorted(name for name in directory.files() if not name.rpartition("/")[2].startswith("."))
+    _refuse_tables(directory, names)
+    shards = shards_beside(names)
+    rows = [name for name in names if is_readable(name) and name not in shards]
+    others = set(names) - set(rows) - set(shards) - set(shards.values())
+    if others:
+        raise DataError(
+            f"{directory.url!r} holds {min(others)!r}{f' and {len(others) - 1:,} more' if len(others) > 1 else ''}, "
+            "which are neither rows of JSON Lines or Parquet, shards of WebDatasetWriter, tokens nor an index of "
+            "duplicates, so documents cannot be taken out of them; move them elsewhere, or leave this output out"
+        )
+    if not names:
+        raise DataError(f"there is nothing in {directory.url!r}; name the output of a run")
+    rows += sorted(name for name in directory.files(_QUARANTINE) if is_readable(name))
+    made = [RowProduct(directory, rows), ShardProduct(directory, shards)]
+    return [product for product in made if product.names()]
+
+
+def has_rows(product: CorpusProduct) -> bool:
+    """Whether a product has rows at all.
+
+    Raises:
+        DataError: a file cannot be read.
+    """
+    if isinstance(product, RowProduct | ShardProduct):
+        return any(next(rows_in(product.directory, name), None) is not None for name in product.names())
+    return bool(product.names())
+
+
+def _refuse_tables(directory: Directory, names: Sequence[str]) -> None:
+    store, _ = open_store(directory.url, directory.options)
+    logs = [log for log in LOGS if any(log in name.split("/")[:-1] for name in names)]
+    kind = table_at(store, directory.address, logs, [directory.path(name) for name in names])
+    if kind:
+        raise DataError(
+            f"{directory.url!r} is a table of {kind}, whose files its own programs change; delete the rows with "
+            f"{listed([kind])}'s library"
+        )
+
+
+def _urls_of(ids: Sequence[Any]) -> list[Any]:
+    """The ids that are URLs."""
+    return [value if isinstance(value, str) and "://" in value else None for value in ids]

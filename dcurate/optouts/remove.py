@@ -1,0 +1,243 @@
+"""Take the documents of a list out of outputs, each whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+
+from dcurate.core.stage import Stage
+from dcurate.errors import DataError, PipelineError
+from dcurate.fs.stores import Directory, output_of
+from dcurate.io.lock import OutputLock
+from dcurate.io.optouts import OPTOUTS, DigestSet, OptOuts, digest_of, list_name, receipts
+from dcurate.io.replacing import JOURNAL, discard, finish_replacing, replace_files, staging
+from dcurate.optouts.listing import OptOutList
+from dcurate.optouts.near import NearCopies
+from dcurate.optouts.products import TokenProduct, products_of
+from dcurate.optouts.search import NEAR, OptOutMatches, OptOutSearch, copies_of
+from dcurate.optouts.summaries import without_examples
+from dcurate.runs.load import read_run
+from dcurate.tokens import drop
+from dcurate.tokens.folder import TokenFolder
+
+#: Carries out stages that write files of tokens.
+Runner = Callable[[list[Stage]], None]
+
+
+@dataclass
+class OptOutRemoval:
+    """What a list takes out of outputs.
+
+    Use it in a ``with`` statement: the outputs are locked until its end. First `find`, then `commit`.
+
+    Args:
+        wanted: the list.
+        outputs: addresses of outputs, of folders of tokens and of indexes of duplicates of one corpus.
+        reason: why, for the receipts.
+        near: similarity from which near-copies go, too; None to leave them.
+
+    Attributes:
+        matches: the documents, once they were looked for.
+    """
+
+    wanted: OptOutList
+    outputs: Sequence[str]
+    reason: str = ""
+    near: float | None = None
+    matches: list[OptOutMatches] = field(default_factory=list, init=False)
+
+    def __post_init__(self) -> None:
+        if self.near is not None and not 0 < self.near <= 1:
+            raise PipelineError(f"near={self.near!r} is not a similarity; it must lie above 0 and at most at 1")
+        self._begun = time.monotonic()
+        self._locks = ExitStack()
+        self._directories = _directories(self.outputs)
+        # Where their runs kept what they dropped; no run writes rows there that a writer could leave out.
+        self._rejected = _rejected(self._directories)
+        self._directories += self._rejected
+        self._known = set[str]()
+        self._search = OptOutSearch(self.wanted, None if self.near is None else NearCopies(self.near))
+        self._copies = self._bytes = 0
+
+    def __enter__(self) -> OptOutRemoval:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._locks.close()
+
+    def lock(self) -> None:
+        """Keep runs out of all outputs, and finish what an earlier removal was killed at.
+
+        Raises:
+            DataError: a run writes to one, or it cannot be written.
+        """
+        for directory in self._directories:
+            self._locks.enter_context(lock := OutputLock("opt-out"))
+            lock.acquire(directory)
+            finish_replacing(directory)
+            drop.finish(TokenFolder(directory.url, directory.options))
+
+    def find(self) -> None:
+        """Look for the documents; nothing is written but what was begun before.
+
+        Raises:
+            DataError: an output cannot be read, or not be compared with the list.
+        """
+        products = [product for directory in self._directories for product in products_of(directory)]
+        digest = self.wanted.optouts.digest
+        self._known = {doc for directory in self._directories for doc in _ids_before(directory, digest)}
+        self.matches = self._search.run(products, self._known)
+        ids = set[str]().union(*(matches.ids for matches in self.matches))
+        self._copies = copies_of(products, self._search, ids)
+
+    def commit(self, run: Runner) -> None:
+        """Write the files that hold any of the documents again, and put them in their places, output by output.
+
+        Args:
+            run: carries out the stages that write files of tokens.
+
+        Raises:
+            DataError: files cannot be read, written or moved; no output is left between old and new.
+        """
+        gone = self._known.union(*(matches.ids for matches in self.matches))
+        for directory in self._directories:
+            own = [matches for matches in self.matches if matches.product.directory is directory]
+            for matches in own:
+                if isinstance(matches.product, TokenProduct):
+                    _drop(matches.product, matches, self.reason, run)
+            self._replace(directory, own, gone)
+
+    def _replace(self, directory: Directory, own: Sequence[OptOutMatches], gone: set[str]) -> None:
+        """Replace the files of one output, and leave its receipt and the list there."""
+        staged = staging(directory)
+        moves: list[str] = []
+        nbytes = 0
+        try:
+            for matches in own:
+                for name, rows in () if isinstance(matches.product, TokenProduct) else matches.files.items():
+                    names, written = matches.product.write(name, rows.keys(), staged)
+                    moves, nbytes = [*moves, *names], nbytes + written
+            standing = _with_ids(self.wanted.optouts, gone)
+            is_written_to = directory not in self._rejected and any(matches.product.whole for matches in own)
+            if is_written_to and not directory.has(list_name(standing)):
+                staged.write(list_name(standing), standing.dumps())
+                moves.append(list_name(standing))
+            if not moves and not any(matches.files for matches in own):
+                discard(directory)
+                return
+            files = without_examples(directory, self.wanted.optouts, gone)
+            receipt = self._receipt(directory, own, nbytes)
+            self._bytes += nbytes
+            replace_files(directory, moves, {**files, _receipt_name(receipt): orjson.dumps(receipt)})
+        except DataError as error:
+            if not directory.has(JOURNAL):
+                discard(directory)
+            raise DataError(str(error).replace("run again with resume=True", "run this again")) from error
+
+    def _receipt(self, directory: Directory, own: Sequence[OptOutMatches], nbytes: int) -> dict[str, Any]:
+        return {
+            **self._about(),
+            "output": directory.address,
+            "products": [_counts(matches) for matches in own],
+            "bytes_written": nbytes,
+            "removed": [match._asdict() for matches in own for match in matches.all()],
+        }
+
+    def _about(self) -> dict[str, Any]:
+        """When, why and by what list documents were removed."""
+        return {
+            "when": datetime.now(UTC).isoformat(timespec="seconds"),
+            "why": self.reason,
+            "list": self.wanted.optouts.digest,
+            "asked": dict(self.wanted.entries),
+            "compared": self.wanted.optouts.compared._asdict(),
+            "near": self.near,
+        }
+
+    def receipt(self) -> dict[str, Any]:
+        """Return the receipt of all outputs; those in their records name each document."""
+        products = [{"output": m.product.directory.address, **_counts(m)} for m in self.matches]
+        return {
+            **self._about(),
+            "ignored_columns": list(self.wanted.ignored),
+            "named": self._search.entries,
+            "documents": sum(product["documents"] for product in products),
+            "near_copies": sum(product["by"].get(NEAR, 0) for product in products),
+            "dropped_copies": self._copies,
+            "bytes_written": self._bytes,
+            "seconds": round(time.monotonic() - self._begun, 3),
+            "products": products,
+        }
+
+
+def _counts(matches: OptOutMatches) -> dict[str, Any]:
+    by_id = isinstance(matches.product, TokenProduct)  # whose documents may be in several places
+    return {
+        "product": matches.product.kind,
+        "files": len(matches.product.names()),
+        "written": len(matches.files),
+        "documents": len({match.id if by_id else (match.file, match.row) for match in matches.all()}),
+        "by": dict(Counter(match.by for match in matches.all())),
+    }
+
+
+def _directories(outputs: Sequence[str]) -> list[Directory]:
+    """The outputs, each once."""
+    addresses = [Directory(output_of(url)).address.rstrip("/") for url in outputs]
+    return [Directory(address) for address in dict.fromkeys(addresses)]
+
+
+def _rejected(directories: Sequence[Directory]) -> list[Directory]:
+    """The folders outside outputs where their runs kept what they dropped, each once."""
+    known = {directory.address.rstrip("/") for directory in directories}
+    folders = []
+    for directory in directories:
+        try:
+            path = read_run(directory.address).report.rejected_path
+        except DataError:  # no run has ended there
+            continue
+        rejected = None if path is None else Directory(Directory(path).address.rstrip("/"))
+        inside = rejected is not None and f"{rejected.address}/".startswith(f"{directory.address.rstrip('/')}/")
+        if rejected is not None and not inside and rejected.address not in known and rejected.files():
+            known.add(rejected.address)
+            folders.append(rejected)
+    return folders
+
+
+def _ids_before(directory: Directory, digest: str) -> Iterator[str]:
+    """The ids of documents that a list has taken out of an output before."""
+    for receipt in receipts(directory):
+        if receipt.get("list") == digest:
+            yield from (match["id"] for match in receipt.get("removed", ()) if match["id"] is not None)
+
+
+def _with_ids(optouts: OptOuts, ids: set[str]) -> OptOuts:
+    """The list with the ids of all documents that it took out, for outputs without the columns that it names."""
+    if not ids:
+        return optouts
+    packed = [optouts.digests["id"].tobytes()] if "id" in optouts.digests else []
+    digests = {**optouts.digests, "id": DigestSet.of([*packed, *map(digest_of, sorted(ids))])}
+    return OptOuts(optouts.compared, digests)
+
+
+def _drop(product: TokenProduct, matches: OptOutMatches, reason: str, run: Runner) -> None:
+    ids = [match.id for match in matches.all() if match.id is not None]
+    if ids:
+        todo = drop.Drop(product.folder, ids, reason)
+        stages = todo.stages()
+        if stages:
+            run(stages)
+        todo.commit()
+
+
+def _receipt_name(receipt: Mapping[str, Any]) -> str:
+    digest = hashlib.blake2b(orjson.dumps(receipt), digest_size=4).hexdigest()
+    return f"{OPTOUTS}{receipt['when'].replace(':', '')}-{digest}.json"

@@ -1,0 +1,195 @@
+"""Find the documents that a list names in all that was made of a corpus."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dcurate.errors import DataError, listed
+from dcurate.io.optouts import KINDS, OptOuts
+from dcurate.io.row_removal import ComparedRows
+from dcurate.optouts.listing import OptOutList
+from dcurate.optouts.near import NearCopies
+from dcurate.optouts.products import CorpusProduct, has_rows
+
+#: How documents are called that another output of the corpus names, and near-copies.
+ELSEWHERE, NEAR = "id elsewhere", "near-copy"
+
+
+class OptOutMatch(NamedTuple):
+    """A document that is to go.
+
+    Args:
+        file: file that holds it, and ``row`` the number in that.
+        id: its id; None if it has none.
+        by: what it is known by: one of `KINDS`, ``"id elsewhere"`` or ``"near-copy"``.
+        of: id of the document that it is a near-copy of.
+        similarity: how similar it is to that.
+    """
+
+    file: str
+    row: int
+    id: str | None
+    by: str
+    of: str = ""
+    similarity: float | None = None
+
+
+@dataclass
+class OptOutMatches:
+    """The documents to take out of a product.
+
+    Args:
+        product: the product.
+        files: the documents, by file and row.
+    """
+
+    product: CorpusProduct
+    files: dict[str, dict[int, OptOutMatch]] = field(default_factory=dict)
+    compared: set[str] = field(default_factory=set)
+
+    def add(self, match: OptOutMatch) -> None:
+        """Add a document, if it is not known yet."""
+        self.files.setdefault(match.file, {}).setdefault(match.row, match)
+
+    def all(self) -> Iterator[OptOutMatch]:
+        """Yield the documents in the order of files and rows."""
+        for name in sorted(self.files):
+            yield from (self.files[name][row] for row in sorted(self.files[name]))
+
+    @property
+    def ids(self) -> set[str]:
+        """Their ids."""
+        return {match.id for match in self.all() if match.id is not None}
+
+
+@dataclass
+class OptOutSearch:
+    """A search for the documents of a list; each file is read a part at a time.
+
+    Args:
+        wanted: the list.
+        near: the near-copies to look for; None for none.
+    """
+
+    wanted: OptOutList
+    near: NearCopies | None = None
+
+    def __post_init__(self) -> None:
+        digests = self.wanted.optouts.digests
+        self._seen = {kind: np.zeros(len(digests[kind]), np.bool_) for kind in digests}
+        if self.near is not None:
+            texts = self.wanted.texts
+            self.near.add(texts, [f"text {number} of the list" for number in range(1, len(texts) + 1)])
+
+    @property
+    def entries(self) -> dict[str, int]:
+        """How many values of the list name a document, by kind."""
+        return {kind: int(seen.sum()) for kind, seen in self._seen.items()}
+
+    def run(self, products: Sequence[CorpusProduct], known: set[str]) -> list[OptOutMatches]:
+        """Return the documents to take out of each product.
+
+        Ids name the same document in all products: what goes from one for its URL or text goes from the others, too.
+
+        Args:
+            known: ids of documents that the same list has taken out of any product before.
+
+        Raises:
+            DataError: a file cannot be read, or a product has nothing that the list can be compared with.
+        """
+        made = [OptOutMatches(product) for product in products]
+        whole = [matches for matches in made if matches.product.whole]
+        for matches in made:
+            self._named(matches)
+        if self.near is not None:
+            for matches in whole:
+                self._near(matches)
+        for matches in made:
+            ids = known.union(*(other.ids for other in made if other is not matches))
+            self._elsewhere(matches, ids - matches.ids)
+        for matches in made:
+            self._check(matches, alone=len(made) == 1 and not known)
+        return made
+
+    def _named(self, matches: OptOutMatches) -> None:
+        """Look for what the list names."""
+        optouts, product = self.wanted.optouts, matches.product
+        near = self.near if product.whole else None
+        for name in product.names():
+            for rows in product.rows(name, optouts.compared, texts=optouts.has("text") or near is not None):
+                matches.compared |= _kinds(rows)
+                for hit in optouts.hits(rows.urls, rows.ids, rows.texts):
+                    self._seen[hit.kind][hit.entry] = True
+                    match = OptOutMatch(name, rows.numbers[hit.row], _id(rows, hit.row), hit.kind)
+                    matches.add(match)
+                    if near is not None and rows.texts is not None and isinstance(rows.texts[hit.row], str):
+                        near.add([rows.texts[hit.row]], [match.id or f"{name}, row {match.row}"])
+
+    def _near(self, matches: OptOutMatches) -> None:
+        """Look for near-copies of all that the list names in any product."""
+        assert self.near is not None
+        product = matches.product
+        for name in product.names():
+            for rows in product.rows(name, self.wanted.optouts.compared, texts=True):
+                for copy in self.near.copies_in(rows.texts or []):
+                    row = rows.numbers[copy.row]
+                    matches.add(OptOutMatch(name, row, _id(rows, copy.row), NEAR, copy.of, round(copy.similarity, 4)))
+
+    def _elsewhere(self, matches: OptOutMatches, ids: set[str]) -> None:
+        """Look for documents that other products had to give away."""
+        if not ids:
+            return
+        compared, product = self.wanted.optouts.compared, matches.product
+        optouts = OptOuts.of({"id": sorted(ids)}, compared)
+        for name in product.names():
+            for rows in product.rows(name, compared, texts=False):
+                for hit in optouts.hits(None, rows.ids, None):
+                    matches.add(OptOutMatch(name, rows.numbers[hit.row], _id(rows, hit.row), ELSEWHERE))
+
+    def _check(self, matches: OptOutMatches, *, alone: bool) -> None:
+        """Refuse a product that the list cannot be compared with."""
+        optouts, product = self.wanted.optouts, matches.product
+        comparable = {"url": "url", "domain": "url", "id": "id", "text": "text"}
+        wanted = {comparable[kind] for kind in KINDS if optouts.has(kind)}
+        if (
+            matches.compared & wanted
+            or (not alone and "id" in matches.compared)
+            or not has_rows(product)
+            or self.near is not None
+        ):
+            return
+        names = {"url": optouts.compared.url, "id": optouts.compared.id or "of ids", "text": optouts.compared.text}
+        hint = "name them with --url-field, --id-field or --text-field, or leave the output out"
+        raise DataError(
+            f"the {product.kind} in {product.directory.url!r} have no column {listed(names[kind] for kind in wanted)} "
+            f"to compare with {self.wanted.path!r}; {hint}"
+        )
+
+
+def copies_of(products: Iterable[CorpusProduct], search: OptOutSearch, ids: set[str]) -> int:
+    """Count the rows that are kept as dropped copies of documents that go.
+
+    Raises:
+        DataError: a file cannot be read.
+    """
+    count = Counter[str]()
+    for product in products:
+        for name in product.names() if product.whole else ():
+            for rows in product.rows(name, search.wanted.optouts.compared, texts=False):
+                count.update(str(of) for of in rows.copies_of or () if of is not None)
+    return sum(count[doc] for doc in ids)
+
+
+def _kinds(rows: ComparedRows) -> set[str]:
+    present: dict[str, Any] = {"url": rows.urls, "id": rows.ids, "text": rows.texts}
+    return {kind for kind, values in present.items() if values is not None and any(v is not None for v in values)}
+
+
+def _id(rows: ComparedRows, row: int) -> str | None:
+    value = None if rows.ids is None else rows.ids[row]
+    return None if value is None else str(value)
