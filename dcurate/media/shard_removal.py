@@ -22,6 +22,9 @@ from dcurate.media.samples import KEY
 from dcurate.media.tar import BLOCK
 from dcurate.media.webdataset_writer import end_of_archive
 
+#: Columns that name the sample of a row, the first that has a value first.
+_NAMES = ("member", KEY, "file_name")
+
 
 def shards_beside(names: Collection[str]) -> dict[str, str]:
     """Return the shards among files, by the name of the table that is beside each.
@@ -76,10 +79,13 @@ class _Stretch(NamedTuple):
 def _keys(directory: Directory, table: str) -> list[str | None]:
     """The key of the sample of each row, as its members are named."""
     with opened_parquet(directory, table) as file:
-        names = [name for name in ("member", KEY) if name in file.schema_arrow.names]
+        names = [name for name in _NAMES if name in file.schema_arrow.names]
         about = file.read(columns=names, use_threads=False)
-    columns = (about[name].to_pylist() if name in names else [None] * about.num_rows for name in ("member", KEY))
-    return [key if member is None else sample_of(member)[0] for member, key in zip(*columns, strict=True)]
+    columns = [about[name].to_pylist() if name in names else [None] * about.num_rows for name in _NAMES]
+    return [
+        key if member is None and key is not None else sample_of(member or name)[0] if member or name else None
+        for member, key, name in zip(*columns, strict=True)
+    ]
 
 
 def _stretches(directory: Directory, shard: str) -> Iterator[_Stretch]:

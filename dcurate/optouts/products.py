@@ -13,6 +13,7 @@ from dcurate.fs.paths import open_store
 from dcurate.fs.stores import META_DIR, Directory
 from dcurate.groups.forgetting import ids_in_index, index_files, write_forgotten
 from dcurate.io.optouts import ComparedColumns
+from dcurate.io.output import is_prepared
 from dcurate.io.row_removal import ComparedRows, compared_rows, write_without
 from dcurate.io.rows import is_readable, rows_in
 from dcurate.io.tables import LOGS, table_at
@@ -162,11 +163,11 @@ def products_of(directory: Directory) -> list[CorpusProduct]:
             "which are neither rows of JSON Lines or Parquet, shards of WebDatasetWriter, tokens nor an index of "
             "duplicates, so documents cannot be taken out of them; move them elsewhere, or leave this output out"
         )
-    if not names:
+    if not names and not is_prepared(directory):
         raise DataError(f"there is nothing in {directory.url!r}; name the output of a run")
     rows += sorted(name for name in directory.files(_QUARANTINE) if is_readable(name))
     made = [RowProduct(directory, rows), ShardProduct(directory, shards)]
-    return [product for product in made if product.names()]
+    return [product for product in made if product.names()] or made[:1]
 
 
 def has_rows(product: CorpusProduct) -> bool:
