@@ -14,10 +14,9 @@ import orjson
 from dcurate.core.urls import domains_of, host_of, normal_host, normal_url
 from dcurate.errors import DataError
 from dcurate.frames.excerpts import id_column
-from dcurate.fs.stores import META_DIR, Directory
+from dcurate.fs.stores import Directory
+from dcurate.io.receipts import OPTOUTS
 
-#: Folder of the lists that were applied to an output, and of their receipts.
-OPTOUTS = f"{META_DIR}/optouts/"
 #: What a document may be named by.
 KINDS = ("url", "domain", "id", "text")
 #: Why rows are left out of an output, see `dcurate.core.batch.Rejection`.
@@ -226,24 +225,6 @@ def standing(directory: Directory) -> list[OptOuts]:
 def list_name(optouts: OptOuts) -> str:
     """Return the name of the file of a list in an output."""
     return f"{OPTOUTS}{optouts.digest}{_LIST}"
-
-
-def receipts(directory: Directory) -> list[dict[str, Any]]:
-    """Return the receipts of the lists that were applied to an output, in their order.
-
-    Raises:
-        DataError: one is damaged.
-    """
-    known = []
-    for name in sorted(directory.files(OPTOUTS.rstrip("/"))):
-        if name.endswith(".json"):
-            try:
-                known.append(dict(orjson.loads(directory.read(name) or b"")))
-            except (ValueError, TypeError) as error:
-                raise DataError(
-                    f"{directory.path(name)!r} is damaged; put it back from a copy, or delete it"
-                ) from error
-    return known
 
 
 def _words(data: bytes) -> _Words:

@@ -22,7 +22,7 @@ from dcurate.fs.stores import META_DIR, RUNS, TMP, Directory
 from dcurate.io.labels import LABELS, RunLabel, superseded, write_label
 from dcurate.io.lock import LOCK
 from dcurate.io.name_set import NameSet
-from dcurate.io.optouts import OPTOUTS
+from dcurate.io.receipts import OPTOUTS
 from dcurate.io.replacing import JOURNAL, finish_replacing
 
 Mode = Literal["error", "overwrite", "ignore", "append"]

@@ -17,7 +17,8 @@ from dcurate.core.stage import Stage
 from dcurate.errors import DataError, PipelineError
 from dcurate.fs.stores import Directory, output_of
 from dcurate.io.lock import OutputLock
-from dcurate.io.optouts import OPTOUTS, DigestSet, OptOuts, digest_of, list_name, receipts
+from dcurate.io.optouts import DigestSet, OptOuts, digest_of, list_name
+from dcurate.io.receipts import OPTOUTS, receipts
 from dcurate.io.replacing import JOURNAL, discard, finish_replacing, replace_files, staging
 from dcurate.optouts.listing import OptOutList
 from dcurate.optouts.near import NearCopies

@@ -11,7 +11,7 @@ import orjson
 from dcurate.core.report import RunReport
 from dcurate.errors import DataError
 from dcurate.fs.stores import META_DIR, Directory, output_of
-from dcurate.io.optouts import receipts
+from dcurate.io.receipts import receipts
 from dcurate.runs.history import History
 
 

@@ -15,7 +15,7 @@ from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.excerpts import ID_COLUMNS, excerpt
 from dcurate.fs.stores import Directory
 from dcurate.io.optouts import REASON as REMOVED
-from dcurate.io.optouts import receipts
+from dcurate.io.receipts import receipts
 from dcurate.io.rejections import DUPLICATE_OF, REASON, SCORE, STAGE
 from dcurate.io.rows import Row, is_readable, rows_with
 from dcurate.io.tracing import TracedPiece, TraceHook

@@ -12,7 +12,7 @@ import pytest
 
 from dcurate import JsonlWriter, ParquetWriter, TokenWriter
 from dcurate.fs.stores import Directory
-from dcurate.io.optouts import receipts
+from dcurate.io.receipts import receipts
 from dcurate.tokens.check import verify
 from dcurate.tokens.folder import TokenFolder
 from dcurate.tokens.tokenizer import TokenizerSource

@@ -29,7 +29,7 @@ from dcurate import (
 from dcurate.core.batch import BatchKey, Rejection
 from dcurate.fs.compression import ending_of, unpack
 from dcurate.fs.stores import Directory
-from dcurate.io.optouts import receipts
+from dcurate.io.receipts import receipts
 from dcurate.io.rejections import DirectoryRejections
 from dcurate.text import WordCountFilter
 from dcurate.tokens.check import verify

@@ -29,9 +29,12 @@ from dcurate.fs.compression import packing
 from dcurate.fs.stores import Directory
 from dcurate.io import row_removal
 from dcurate.io.lock import OutputLock
-from dcurate.io.optouts import ComparedColumns, receipts, standing
+from dcurate.io.optouts import ComparedColumns, standing
+from dcurate.io.receipts import receipts
+from dcurate.optouts.listing import read_list
+from dcurate.optouts.remove import OptOutRemoval
 from dcurate.text import WordCountFilter
-from tests.optouts.conftest import data, list_of, remove, rows_of, run, write
+from tests.optouts.conftest import data, in_this_process, list_of, remove, rows_of, run, write
 
 GONE = {"domain": "site2.example.com"}
 
@@ -250,3 +253,21 @@ def test_a_full_disk_leaves_all_as_it_was(tmp_path: Path, monkeypatch: pytest.Mo
     assert data(tmp_path / "out") == before
     assert not list(Path(f"{tmp_path / 'out'}.dcurate").glob("replacing*"))
     assert remove(listed, tmp_path / "out")["documents"] == 4
+
+
+def test_outputs_in_a_store_are_rid_of_documents_as_those_on_a_disk(tmp_path: Path) -> None:
+    source = write(tmp_path / "in", rows_of(20))
+    outputs = [Directory(f"memory://optouts/{tmp_path.name}"), Directory(str(tmp_path / "out"))]
+    for output in outputs:
+        run(source, JsonlWriter(output.url))
+    listed = list_of(tmp_path / "list.jsonl", GONE)
+    wanted = read_list(str(listed), texts=False)
+    for output in outputs:
+        with OptOutRemoval(wanted, [output.url]) as removal:
+            removal.lock()
+            removal.find()
+            removal.commit(in_this_process)
+    far, near = ({name: output.read(name) for name in output.files()} for output in outputs)
+    assert far == near
+    assert [len(receipt["removed"]) for output in outputs for receipt in receipts(output)] == [4, 4]
+    assert not [name for name in outputs[0].files(own=True) if "replacing" in name or "owner" in name]
