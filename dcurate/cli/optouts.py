@@ -108,6 +108,8 @@ def _sentences(total: Mapping[str, Any]) -> Sequence[str]:
     documents, copies = total["documents"], total["dropped_copies"]
     outcome = "would be removed" if total["dry_run"] else "removed"
     said = [f"{documents:,} documents {outcome}" if documents else "nothing to remove: no output holds any of them"]
+    if total["put_back"]:
+        said.append(f"{total['put_back']:,} copies that were dropped for such documents take their places")
     if copies:
         said.append(
             f"{copies:,} rows were dropped as copies of documents that are {outcome}, and are not put back; a new run "

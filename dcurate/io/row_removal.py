@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, BinaryIO, NamedTuple
 
@@ -76,7 +76,7 @@ def compared_rows(directory: Directory, name: str, compared: ComparedColumns, *,
 def write_without(
     directory: Directory,
     name: str,
-    rows: Collection[int],
+    rows: Mapping[int, bytes],
     staged: Directory,
     change: Callable[[pa.Table], pa.Table] = lambda table: table,
 ) -> int:
@@ -86,7 +86,7 @@ def write_without(
     row groups. A file of which all rows go is written without rows, as the records of the run name it.
 
     Args:
-        rows: their numbers, as `compared_rows` gives them.
+        rows: their numbers, as `compared_rows` gives them, and of JSON Lines the line in the place of each.
         change: what is done to the rows of Parquet that stay.
 
     Returns:
@@ -101,8 +101,19 @@ def write_without(
         else:
             with packing(file, ending_of(name)) as packed_file:
                 for pieces in _pieces(directory, name):
-                    packed_file.write(b"".join(line for number, line in pieces if number not in rows))
+                    packed_file.write(b"".join(rows.get(number, line) for number, line in pieces))
         return file.tell()
+
+
+def lines_at(directory: Directory, name: str, numbers: Collection[int]) -> dict[int, bytes]:
+    """Return some lines of a file of JSON Lines, by their numbers, with their line ends.
+
+    Raises:
+        DataError: it cannot be read.
+    """
+    wanted = set(numbers)
+    pieces = _pieces(directory, name)
+    return {number: line for piece in pieces for number, line in piece if number in wanted}
 
 
 def _of_parquet(directory: Directory, name: str, compared: ComparedColumns, texts: bool) -> Iterator[ComparedRows]:

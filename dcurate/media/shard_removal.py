@@ -65,7 +65,9 @@ def write_shard_without(directory: Directory, table: str, shard: str, rows: Coll
         raise DataError(f"{directory.path(shard)!r} has no sample {min(map(str, lost))!r}, which its table names")
     removed = [stretch for stretch in stretches if stretch.key in gone]
     written = _copy(directory, shard, [stretch for stretch in stretches if stretch.key not in gone], staged)
-    return written + write_without(directory, table, rows, staged, lambda kept: _moved(kept, removed))
+    return written + write_without(
+        directory, table, dict.fromkeys(rows, b""), staged, lambda kept: _moved(kept, removed)
+    )
 
 
 class _Stretch(NamedTuple):

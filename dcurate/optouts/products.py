@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
@@ -51,8 +51,11 @@ class CorpusProduct(ABC):
             DataError: it cannot be read.
         """
 
-    def write(self, name: str, rows: Collection[int], staged: Directory) -> tuple[list[str], int]:
+    def write(self, name: str, rows: Mapping[int, bytes], staged: Directory) -> tuple[list[str], int]:
         """Write a file again without some documents in another directory, and what belongs to it.
+
+        Args:
+            rows: numbers of the documents, and what takes the place of each in files of JSON Lines.
 
         Returns:
             The names of the files, and their bytes.
@@ -98,7 +101,7 @@ class ShardProduct(CorpusProduct):
     def rows(self, name: str, compared: ComparedColumns, *, texts: bool) -> Iterator[ComparedRows]:
         return compared_rows(self.directory, name, compared, texts=texts)
 
-    def write(self, name: str, rows: Collection[int], staged: Directory) -> tuple[list[str], int]:
+    def write(self, name: str, rows: Mapping[int, bytes], staged: Directory) -> tuple[list[str], int]:
         shard = self.shards[name]
         return [shard, name], write_shard_without(self.directory, name, shard, rows, staged)
 
@@ -118,7 +121,7 @@ class IndexProduct(CorpusProduct):
         for first, ids in ids_in_index(self.directory, name):
             yield ComparedRows(list(range(first, first + len(ids))), _urls_of(ids), ids, None)
 
-    def write(self, name: str, rows: Collection[int], staged: Directory) -> tuple[list[str], int]:
+    def write(self, name: str, rows: Mapping[int, bytes], staged: Directory) -> tuple[list[str], int]:
         return write_forgotten(self.directory, name, rows, staged)
 
 

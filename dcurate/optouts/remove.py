@@ -20,12 +20,13 @@ from dcurate.io.lock import OutputLock
 from dcurate.io.optouts import DigestSet, OptOuts, digest_of, list_name
 from dcurate.io.receipts import OPTOUTS, receipts
 from dcurate.io.replacing import JOURNAL, discard, finish_replacing, replace_files, staging
+from dcurate.optouts.copies import Copies
 from dcurate.optouts.listing import OptOutList
 from dcurate.optouts.near import NearCopies
 from dcurate.optouts.products import TokenProduct, products_of
 from dcurate.optouts.search import NEAR, OptOutMatches, OptOutSearch, copies_of
 from dcurate.optouts.summaries import without_examples
-from dcurate.runs.load import read_run
+from dcurate.runs.load import RecordedRun, read_run
 from dcurate.tokens import drop
 from dcurate.tokens.folder import TokenFolder
 
@@ -62,11 +63,13 @@ class OptOutRemoval:
         self._locks = ExitStack()
         self._directories = _directories(self.outputs)
         # Where their runs kept what they dropped; no run writes rows there that a writer could leave out.
-        self._rejected = _rejected(self._directories)
+        self._runs = _rejected(self._directories)
+        self._rejected = [rejected for _, rejected, _ in self._runs]
         self._directories += self._rejected
         self._known = set[str]()
         self._search = OptOutSearch(self.wanted, None if self.near is None else NearCopies(self.near))
         self._copies = self._bytes = 0
+        self._put: dict[str, list[dict[str, str]]] = {}
 
     def __enter__(self) -> OptOutRemoval:
         return self
@@ -97,7 +100,9 @@ class OptOutRemoval:
         self._known = {doc for directory in self._directories for doc in _ids_before(directory, digest)}
         self.matches = self._search.run(products, self._known)
         ids = set[str]().union(*(matches.ids for matches in self.matches))
-        self._copies = copies_of(products, self._search, ids)
+        self._copies = copies_of(self.matches, self._search, ids)
+        for output, rejected, run in self._runs:
+            self._put_back(output, rejected, run)
 
     def commit(self, run: Runner) -> None:
         """Write the files that hold any of the documents again, and put them in their places, output by output.
@@ -116,6 +121,23 @@ class OptOutRemoval:
                     _drop(matches.product, matches, self.reason, run)
             self._replace(directory, own, gone)
 
+    def _put_back(self, output: Directory, rejected: Directory, run: RecordedRun) -> None:
+        """Put copies in the places of documents for which a run dropped them."""
+        rows = [matches for matches in self.matches if matches.product.directory is output and matches.product.whole]
+        [dropped] = [matches for matches in self.matches if matches.product.directory is rejected]
+        places = {match.id: match for matches in rows for match in matches.all() if match.id is not None}
+        before = {copy["of"]: copy["id"] for receipt in receipts(output) for copy in receipt.get("put_back", ())}
+        files = {doc: match.file for doc, match in places.items()}
+        copies = Copies(rejected, run)
+        copies.find(files, before, dropped.files)
+        for of, copy in copies.put_back.items():
+            match = places[of]
+            [matches] = [matches for matches in rows if match.file in matches.files]
+            matches.lines.setdefault(match.file, {})[match.row] = copy.line
+            self._put.setdefault(output.address, []).append({"id": copy.id, "of": of, "file": match.file})
+        dropped.lines = copies.lines
+        self._copies -= copies.groups
+
     def _replace(self, directory: Directory, own: Sequence[OptOutMatches], gone: set[str]) -> None:
         """Replace the files of one output, and leave its receipt and the list there."""
         staged = staging(directory)
@@ -123,8 +145,8 @@ class OptOutRemoval:
         nbytes = 0
         try:
             for matches in own:
-                for name, rows in () if isinstance(matches.product, TokenProduct) else matches.files.items():
-                    names, written = matches.product.write(name, rows.keys(), staged)
+                for name, rows in () if isinstance(matches.product, TokenProduct) else matches.written().items():
+                    names, written = matches.product.write(name, rows, staged)
                     moves, nbytes = [*moves, *names], nbytes + written
             standing = _with_ids(self.wanted.optouts, gone)
             is_written_to = directory not in self._rejected and any(matches.product.whole for matches in own)
@@ -149,6 +171,7 @@ class OptOutRemoval:
             "output": directory.address,
             "products": [_counts(matches) for matches in own],
             "bytes_written": nbytes,
+            "put_back": self._put.get(directory.address, []),
             "removed": [match._asdict() for matches in own for match in matches.all()],
         }
 
@@ -172,6 +195,7 @@ class OptOutRemoval:
             "named": self._search.entries,
             "documents": sum(product["documents"] for product in products),
             "near_copies": sum(product["by"].get(NEAR, 0) for product in products),
+            "put_back": sum(map(len, self._put.values())),
             "dropped_copies": self._copies,
             "bytes_written": self._bytes,
             "seconds": round(time.monotonic() - self._begun, 3),
@@ -196,20 +220,21 @@ def _directories(outputs: Sequence[str]) -> list[Directory]:
     return [Directory(address) for address in dict.fromkeys(addresses)]
 
 
-def _rejected(directories: Sequence[Directory]) -> list[Directory]:
-    """The folders outside outputs where their runs kept what they dropped, each once."""
+def _rejected(directories: Sequence[Directory]) -> list[tuple[Directory, Directory, RecordedRun]]:
+    """The outputs whose runs kept what they dropped in a folder elsewhere, that folder, and the run; each once."""
     known = {directory.address.rstrip("/") for directory in directories}
     folders = []
     for directory in directories:
         try:
-            path = read_run(directory.address).report.rejected_path
+            run = read_run(directory.address)
         except DataError:  # no run has ended there
             continue
+        path = run.report.rejected_path
         rejected = None if path is None else Directory(Directory(path).address.rstrip("/"))
         inside = rejected is not None and f"{rejected.address}/".startswith(f"{directory.address.rstrip('/')}/")
         if rejected is not None and not inside and rejected.address not in known and rejected.files():
             known.add(rejected.address)
-            folders.append(rejected)
+            folders.append((directory, rejected, run))
     return folders
 
 

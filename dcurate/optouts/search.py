@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -46,11 +45,14 @@ class OptOutMatches:
     Args:
         product: the product.
         files: the documents, by file and row.
+        compared: what its documents are known by.
+        lines: lines in the place of rows, by file and row, see `dcurate.optouts.copies`.
     """
 
     product: CorpusProduct
     files: dict[str, dict[int, OptOutMatch]] = field(default_factory=dict)
     compared: set[str] = field(default_factory=set)
+    lines: dict[str, dict[int, bytes]] = field(default_factory=dict)
 
     def add(self, match: OptOutMatch) -> None:
         """Add a document, if it is not known yet."""
@@ -60,6 +62,11 @@ class OptOutMatches:
         """Yield the documents in the order of files and rows."""
         for name in sorted(self.files):
             yield from (self.files[name][row] for row in sorted(self.files[name]))
+
+    def written(self) -> dict[str, dict[int, bytes]]:
+        """Return the files that are written again, and what takes the place of rows in each."""
+        names = sorted({*self.files, *self.lines})
+        return {name: {**dict.fromkeys(self.files.get(name, ()), b""), **self.lines.get(name, {})} for name in names}
 
     @property
     def ids(self) -> set[str]:
@@ -171,18 +178,20 @@ class OptOutSearch:
         )
 
 
-def copies_of(products: Iterable[CorpusProduct], search: OptOutSearch, ids: set[str]) -> int:
-    """Count the rows that are kept as dropped copies of documents that go.
+def copies_of(all_matches: Iterable[OptOutMatches], search: OptOutSearch, ids: set[str]) -> int:
+    """Count the rows that are kept as dropped copies of documents that go, and do not go themselves.
 
     Raises:
         DataError: a file cannot be read.
     """
-    count = Counter[str]()
-    for product in products:
-        for name in product.names() if product.whole else ():
-            for rows in product.rows(name, search.wanted.optouts.compared, texts=False):
-                count.update(str(of) for of in rows.copies_of or () if of is not None)
-    return sum(count[doc] for doc in ids)
+    count = 0
+    for matches in all_matches:
+        for name in matches.product.names() if matches.product.whole and ids else ():
+            going = matches.files.get(name, {})
+            for rows in matches.product.rows(name, search.wanted.optouts.compared, texts=False):
+                pairs = zip(rows.numbers, rows.copies_of or (), strict=rows.copies_of is not None)
+                count += sum(str(of) in ids and number not in going for number, of in pairs)
+    return count
 
 
 def _kinds(rows: ComparedRows) -> set[str]:

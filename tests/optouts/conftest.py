@@ -63,6 +63,11 @@ def data(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
+def lines_of(folder: Path) -> list[bytes]:
+    """All lines of the files of an output."""
+    return [line for content in data(folder).values() for line in content.splitlines()]
+
+
 def list_of(path: Path, *rows: Mapping[str, Any]) -> Path:
     """A list as JSON Lines."""
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))

@@ -10,14 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from dcurate import JsonlWriter, ParquetWriter, TokenWriter
+from dcurate import ExactDuplicates, JsonlWriter, ParquetWriter, TokenWriter
+from dcurate.core.stage import Stage
 from dcurate.fs.stores import Directory
 from dcurate.io.receipts import receipts
 from dcurate.tokens.check import verify
 from dcurate.tokens.folder import TokenFolder
 from dcurate.tokens.tokenizer import TokenizerSource
 from tests.forked import run_forked
-from tests.optouts.conftest import data, list_of, remove, rows_of, run, write
+from tests.optouts.conftest import data, lines_of, list_of, remove, rows_of, run, write
 
 pytestmark = pytest.mark.program
 
@@ -87,3 +88,29 @@ def test_tokens_are_rid_of_documents_whose_rows_went_before_a_kill(tokenizer: st
         spans = verify(folder, TokenizerSource(tokenizer), [str(work / "rows")], sample=99)
         assert spans.documents == len(ids) == spans.found == 19, number
         number += 2 * _STEP
+
+
+def test_copies_are_put_back_once_whenever_a_removal_is_killed(tmp_path: Path) -> None:
+    rows = rows_of(10)
+    rows += [{**row, "id": f"{row['id']} again", "url": "https://other.example"} for row in rows + rows[:5]]
+    kept = [row for row in rows if "site2" not in row["url"]]
+    names = ["out", "out.dcurate", "dropped"]
+    for folder, some in (("old", rows), ("fresh", kept)):
+        stages: list[Stage] = [ExactDuplicates(id_field="id"), JsonlWriter(str(tmp_path / folder / "out"))]
+        run(write(tmp_path / folder / "in", some, files=2), *stages, rejected=str(tmp_path / folder / "dropped"))
+    fresh = [sorted(lines_of(tmp_path / "fresh" / name)) for name in ("out", "dropped")]
+    ended, number = False, 1
+    while not ended:
+        work = tmp_path / "old"  # as its report says where rejected rows are
+        if number == 1:
+            shutil.copytree(work, tmp_path / "copy")
+        for name in names:
+            shutil.rmtree(work / name)
+            shutil.copytree(tmp_path / "copy" / name, work / name)
+        shutil.rmtree(work / "dropped.dcurate", ignore_errors=True)
+        path = list_of(work / "list.jsonl", {"domain": "site2.example.com"})
+        ended = run_forked([*_PROGRAM, number, path, work / "out"]) == 0
+        remove(path, work / "out")
+        assert [sorted(lines_of(work / name)) for name in ("out", "dropped")] == fresh, number
+        number += _STEP
+    assert number > 20

@@ -10,6 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dcurate import (
     DataError,
@@ -27,6 +29,7 @@ from dcurate import (
     read_run,
 )
 from dcurate.core.batch import BatchKey, Rejection
+from dcurate.core.stage import Stage
 from dcurate.fs.compression import ending_of, unpack
 from dcurate.fs.stores import Directory
 from dcurate.io.receipts import receipts
@@ -36,7 +39,7 @@ from dcurate.tokens.check import verify
 from dcurate.tokens.folder import TokenFolder
 from dcurate.tokens.tokenizer import TokenizerSource
 from dcurate_testing.token_files import read_tokens
-from tests.optouts.conftest import data, list_of, remove, rows_of, run, write
+from tests.optouts.conftest import data, lines_of, list_of, remove, rows_of, run, write
 
 GONE = {"domain": "site2.example.com"}
 
@@ -121,10 +124,6 @@ def test_filtered_rows_and_quarantine_and_their_excerpts_go_too(tmp_path: Path) 
         text = Path(f"{out}.dcurate", name).read_text() if Path(f"{out}.dcurate", name).exists() else ""
         assert not [doc for doc in ids if f'"{doc}"' in text or f">{doc}<" in text], name
     assert read_run(str(out)).report.stages[1].dropped == stage.dropped
-
-
-def lines_of(folder: Path) -> list[bytes]:
-    return [line for content in data(folder).values() for line in content.splitlines()]
 
 
 @pytest.mark.parametrize("compression", [None, "gzip", "zstd"])
@@ -213,13 +212,40 @@ def test_exact_duplicates_of_what_is_left_are_those_of_a_run_without_the_documen
     assert not any(data(tmp_path / "dropped").values())
 
 
-def test_copies_that_were_dropped_for_a_document_that_goes_are_counted(tmp_path: Path) -> None:
+@given(
+    texts=st.lists(st.integers(0, 6), min_size=1, max_size=24),
+    gone=st.sets(st.integers(0, 23), min_size=1),
+    files=st.integers(1, 3),
+)
+def test_of_copies_of_what_goes_the_one_stays_that_a_new_run_keeps(
+    texts: list[int], gone: set[int], files: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    tmp_path = tmp_path_factory.mktemp("copies")
+    rows = [
+        {"id": f"d{n}", "n": n * 1.5, "url": f"http://a.example/{n}", "text": f"copy {text}"}
+        for n, text in enumerate(texts)
+    ]
+    kept = [row for n, row in enumerate(rows) if n not in gone]
+    for name, some in (("out", rows), ("fresh", kept)):
+        stages: list[Stage] = [ExactDuplicates(id_field="id"), JsonlWriter(str(tmp_path / name))]
+        run(write(tmp_path / f"{name}-in", some, files), *stages, rejected=str(tmp_path / f"{name}-dropped"))
+    listed = list_of(tmp_path / "list.jsonl", *({"url": f"http://a.example/{n}"} for n in gone))
+    receipt = remove(listed, tmp_path / "out")
+    assert receipt["dropped_copies"] == 0
+    assert sorted(lines_of(tmp_path / "out")) == sorted(lines_of(tmp_path / "fresh"))
+    assert sorted(lines_of(tmp_path / "out-dropped")) == sorted(lines_of(tmp_path / "fresh-dropped"))
+    assert remove(listed, tmp_path / "out")["documents"] == 0
+
+
+def test_copies_that_cannot_be_put_back_are_counted(tmp_path: Path) -> None:
     rows = rows_of(10)
     rows += [{**row, "id": f"again {row['id']}", "url": "https://other.example"} for row in rows]
-    stages = [ExactDuplicates(id_field="id"), JsonlWriter(str(tmp_path / "out"))]
-    run(write(tmp_path / "in", rows, files=1), *stages, rejected=str(tmp_path / "dropped"))
-    receipt = remove(list_of(tmp_path / "list.jsonl", GONE), tmp_path / "out")
-    assert (receipt["documents"], receipt["dropped_copies"]) == (2, 2)
+    for name, writer in (("parquet", ParquetWriter), ("longest", JsonlWriter)):
+        keep = "longest" if name == "longest" else "first"
+        stages: list[Stage] = [ExactDuplicates(id_field="id", keep=keep), writer(str(tmp_path / name))]
+        run(write(tmp_path / f"{name}-in", rows, files=1), *stages, rejected=str(tmp_path / f"{name}-dropped"))
+        receipt = remove(list_of(tmp_path / "list.jsonl", GONE), tmp_path / name)
+        assert (receipt["documents"], receipt["put_back"], receipt["dropped_copies"]) == (2, 0, 2)
 
 
 def test_embeddings_of_other_documents_stay_to_the_bit(tmp_path: Path) -> None:

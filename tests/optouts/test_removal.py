@@ -25,6 +25,7 @@ from dcurate import (
     WebDatasetWriter,
 )
 from dcurate.cli import cli
+from dcurate.core.stage import Stage
 from dcurate.fs.compression import packing
 from dcurate.fs.stores import Directory
 from dcurate.io import row_removal
@@ -61,7 +62,10 @@ def test_removing_from_a_run_is_running_without(
     rows = [{"id": f"d{n}", "url": f"http://a.example/{n}", "text": text} for n, text in enumerate(texts)]
     kept = [row for n, row in enumerate(rows) if n not in gone]
     for name, some in (("out", rows), ("fresh", kept)):
-        stages = [ScoreFilter(WordCountFilter(min_words=least), score_field="words"), JsonlWriter(str(tmp_path / name))]
+        stages: list[Stage] = [
+            ScoreFilter(WordCountFilter(min_words=least), score_field="words"),
+            JsonlWriter(str(tmp_path / name)),
+        ]
         run(write(tmp_path / f"{name}-in", some), *stages, rejected=str(tmp_path / f"{name}-dropped"))
     listed = list_of(tmp_path / "list.jsonl", *({by: rows[n][by]} for n in gone if n < len(rows)), {by: "nobody"})
     remove(listed, tmp_path / "out")
@@ -116,7 +120,7 @@ def test_a_run_that_ended_early_goes_on_without_them(tmp_path: Path) -> None:
     out = tmp_path / "out"
     bad = (source / "2.jsonl").read_text()
     (source / "2.jsonl").write_text("{broken\n")
-    stages = [JsonlReader(str(source)), JsonlWriter(str(out))]
+    stages: list[Stage] = [JsonlReader(str(source)), JsonlWriter(str(out))]
     with pytest.raises(DataError):
         Pipeline("corpus", stages=stages).run(InlineExecutor(), observers=[])
     assert data(out)
@@ -131,7 +135,7 @@ def test_a_run_that_ended_early_goes_on_without_them(tmp_path: Path) -> None:
 
 def test_a_finished_run_of_which_all_rows_went_has_nothing_left_to_do(tmp_path: Path) -> None:
     source = write(tmp_path / "in", rows_of(10))
-    stages = [JsonlReader(str(source)), JsonlWriter(str(tmp_path / "out"))]
+    stages: list[Stage] = [JsonlReader(str(source)), JsonlWriter(str(tmp_path / "out"))]
     Pipeline("corpus", stages=stages).run(InlineExecutor(), observers=[])
     assert remove(list_of(tmp_path / "list.jsonl", {"domain": "example.com"}), tmp_path / "out")["documents"] == 10
     assert ids_in(tmp_path / "out") == []
