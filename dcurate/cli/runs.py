@@ -50,9 +50,6 @@ def report(*, run: str, html: str | None, json_path: str | None) -> None:
     recorded = dcurate.read_run(run)
     if json_path != "-":
         console().print(report_table(recorded.report))
-        for removal in recorded.removals:
-            why = f": {removal['why']}" if removal["why"] else ""
-            click.echo(f"removed by request on {removal['when']}: {len(removal['removed']):,} documents{why}")
         for sentence in recorded.missing:
             console().print(Text(f"missing: {sentence}", style="dim"))
     if html is not None:

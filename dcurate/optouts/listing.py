@@ -43,7 +43,7 @@ def read_list(
 ) -> OptOutList:
     """Read a list: JSON Lines, Parquet or CSV with columns ``url``, ``domain``, ``id`` or ``text``, or lines of text.
 
-    A row may have values in several columns; it stands for the documents that any of them names. Of each value 16 bytes
+    A row may have values in several columns; it means the documents that any of them names. Of each value 16 bytes
     are held.
 
     Args:

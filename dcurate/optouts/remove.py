@@ -18,14 +18,14 @@ from dcurate.errors import DataError, PipelineError
 from dcurate.fs.stores import Directory, output_of
 from dcurate.io.lock import OutputLock
 from dcurate.io.optouts import DigestSet, OptOuts, digest_of, list_name
-from dcurate.io.receipts import OPTOUTS, receipts
+from dcurate.io.receipts import OPTOUTS, receipts, removal_sentence
 from dcurate.io.replacing import JOURNAL, discard, finish_replacing, replace_files, staging
 from dcurate.optouts.copies import Copies
 from dcurate.optouts.listing import OptOutList
 from dcurate.optouts.near import NearCopies
 from dcurate.optouts.products import TokenProduct, products_of
 from dcurate.optouts.search import NEAR, OptOutMatches, OptOutSearch, copies_of
-from dcurate.optouts.summaries import without_examples
+from dcurate.optouts.summaries import reports_after
 from dcurate.runs.load import RecordedRun, read_run
 from dcurate.tokens import drop
 from dcurate.tokens.folder import TokenFolder
@@ -115,11 +115,11 @@ class OptOutRemoval:
         """
         gone = self._known.union(*(matches.ids for matches in self.matches))
         for directory in self._directories:
-            own = [matches for matches in self.matches if matches.product.directory is directory]
-            for matches in own:
+            parts = [matches for matches in self.matches if matches.product.directory is directory]
+            for matches in parts:
                 if isinstance(matches.product, TokenProduct):
                     _drop(matches.product, matches, self.reason, run)
-            self._replace(directory, own, gone)
+            self._replace(directory, parts, gone)
 
     def _put_back(self, output: Directory, rejected: Directory, run: RecordedRun) -> None:
         """Put copies in the places of documents for which a run dropped them."""
@@ -138,26 +138,28 @@ class OptOutRemoval:
         dropped.lines = copies.lines
         self._copies -= copies.groups
 
-    def _replace(self, directory: Directory, own: Sequence[OptOutMatches], gone: set[str]) -> None:
+    def _replace(self, directory: Directory, parts: Sequence[OptOutMatches], gone: set[str]) -> None:
         """Replace the files of one output, and leave its receipt and the list there."""
         staged = staging(directory)
         moves: list[str] = []
         nbytes = 0
         try:
-            for matches in own:
+            for matches in parts:
                 for name, rows in () if isinstance(matches.product, TokenProduct) else matches.written().items():
                     names, written = matches.product.write(name, rows, staged)
                     moves, nbytes = [*moves, *names], nbytes + written
             standing = _with_ids(self.wanted.optouts, gone)
-            is_written_to = directory not in self._rejected and any(matches.product.whole for matches in own)
+            is_written_to = directory not in self._rejected and any(matches.product.whole for matches in parts)
             if is_written_to and not directory.has(list_name(standing)):
                 staged.write(list_name(standing), standing.dumps())
                 moves.append(list_name(standing))
-            if not moves and not any(matches.files for matches in own):
+            if not moves and not any(matches.files for matches in parts):
                 discard(directory)
                 return
-            files = without_examples(directory, self.wanted.optouts, gone)
-            receipt = self._receipt(directory, own, nbytes)
+            receipt = self._receipt(directory, parts, nbytes)
+            files = {}
+            if receipt["removed"]:
+                files = reports_after(directory, self.wanted.optouts, gone, removal_sentence(receipt))
             self._bytes += nbytes
             replace_files(directory, moves, {**files, _receipt_name(receipt): orjson.dumps(receipt)})
         except DataError as error:
@@ -165,14 +167,14 @@ class OptOutRemoval:
                 discard(directory)
             raise DataError(str(error).replace("run again with resume=True", "run this again")) from error
 
-    def _receipt(self, directory: Directory, own: Sequence[OptOutMatches], nbytes: int) -> dict[str, Any]:
+    def _receipt(self, directory: Directory, parts: Sequence[OptOutMatches], nbytes: int) -> dict[str, Any]:
         return {
             **self._about(),
             "output": directory.address,
-            "products": [_counts(matches) for matches in own],
+            "products": [_counts(matches) for matches in parts],
             "bytes_written": nbytes,
             "put_back": self._put.get(directory.address, []),
-            "removed": [match._asdict() for matches in own for match in matches.all()],
+            "removed": [match._asdict() for matches in parts for match in matches.all()],
         }
 
     def _about(self) -> dict[str, Any]:

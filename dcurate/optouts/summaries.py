@@ -1,4 +1,4 @@
-"""Reports of runs without excerpts of documents that go."""
+"""Reports of runs that say what was removed, without excerpts of it."""
 
 from __future__ import annotations
 
@@ -17,11 +17,14 @@ from dcurate.runs.load import read_run
 from dcurate.ui.report.record import record_files
 
 
-def without_examples(directory: Directory, optouts: OptOuts, ids: set[str]) -> dict[str, bytes]:
+def reports_after(directory: Directory, optouts: OptOuts, ids: set[str], notice: str) -> dict[str, bytes]:
     """Return the reports of the run of an output without examples of documents that go, by name; none if it has none.
+
+    Counts stay as the run counted.
 
     Args:
         ids: ids of these documents.
+        notice: a sentence about them.
 
     Raises:
         DataError: a report cannot be read.
@@ -31,9 +34,7 @@ def without_examples(directory: Directory, optouts: OptOuts, ids: set[str]) -> d
     except DataError:  # no run has ended there
         return {}
     stages = tuple(_without(stage, optouts, ids) for stage in run.report.stages)
-    if stages == run.report.stages:
-        return {}
-    report = replace(run.report, stages=stages)
+    report = replace(run.report, stages=stages, notices=(*run.report.notices, notice))
     recorded = directory.read(f"{META_DIR}/report.json") is not None
     files = record_files(report, run.history, run.about, directory.options) if recorded else {}
     finished = directory.read(FINISHED)

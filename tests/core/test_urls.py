@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import string
+from collections.abc import Callable
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dcurate.core.urls import domains_of, host_of, normal_host, normal_url
+from tests import growth
 
 LABELS = st.text(string.ascii_lowercase + string.digits + "äöüß日本", min_size=1, max_size=8).filter(
     lambda label: not label.isdecimal()
@@ -68,3 +70,9 @@ def test_an_address_of_numbers_is_in_no_domain_but_itself() -> None:
     assert domains_of(host_of("http://10.0.0.1/x")) == ["10.0.0.1"]
     assert domains_of(host_of("http://[::1]:80/x")) == ["::1"]
     assert domains_of("a." * 10**5) == ["a." * 10**5]
+
+
+@pytest.mark.parametrize("form", [normal_url, host_of, lambda url: str(domains_of(host_of(url)))])
+def test_the_time_of_a_hostile_url_grows_with_its_length(form: Callable[[str], str]) -> None:
+    tokens = ["a.", ".", "/", "%7E", "%", "@", ":", "[", "]", "?", "#", "ü", "ü.", "\ud800", "http://", "xn--", "\n"]
+    growth.assert_linear(form, growth.patterns(tokens, tokens[:9]), growth.SHORT)

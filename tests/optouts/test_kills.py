@@ -23,7 +23,7 @@ from tests.optouts.conftest import data, lines_of, list_of, remove, rows_of, run
 pytestmark = pytest.mark.program
 
 _PROGRAM = [sys.executable, "-m", "tests.optouts.program"]
-#: Every so many touches of files the process is killed once.
+#: Touches of files from one kill to the next.
 _STEP = 7
 
 

@@ -183,7 +183,8 @@ def test_trace_and_report_say_what_was_removed_when_and_why(tmp_path: Path) -> N
     assert recorded.report.stages[-1].rows_out == 20
     assert [len(removal["removed"]) for removal in recorded.removals] == [4]
     said = CliRunner().invoke(cli, ["report", str(tmp_path / "out")]).output
-    assert ": 4 documents: mail 17" in said
+    assert "4 documents were removed by request on" in " ".join(said.split())
+    assert "(mail 17); the counts are those of the run" in " ".join(said.split())
 
 
 def test_the_command_shows_first_and_then_does_it(tmp_path: Path) -> None:
@@ -201,6 +202,10 @@ def test_the_command_shows_first_and_then_does_it(tmp_path: Path) -> None:
     assert "1 of 2 domains name documents that are there" in shown
     assert "4 documents would be removed" in shown
     assert (data(tmp_path / "out"), data(tmp_path / "out.dcurate")) == (before, records)
+    assert not Path(tmp_path, "none").exists()
+    missing = CliRunner().invoke(cli, ["optout", str(tmp_path / "list.csv"), str(tmp_path / "none")])
+    assert "there is nothing in" in str(missing.exception)
+    assert not list(tmp_path.glob("none*"))
     done = CliRunner().invoke(cli, [*arguments, "--reason", "mail 17"], catch_exceptions=False).output
     assert "list.csv that were not used: asked by" in done
     assert "4 documents removed" in done
