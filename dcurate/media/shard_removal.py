@@ -60,9 +60,9 @@ def write_shard_without(directory: Directory, table: str, shard: str, rows: Coll
         raise DataError(f"{directory.path(table)!r}, row {missing}, does not name a sample; write the shard again")
     gone = {keys[row] for row in rows}
     stretches = list(_stretches(directory, shard))
-    lost = gone - {stretch.key for stretch in stretches}
-    if lost:
-        raise DataError(f"{directory.path(shard)!r} has no sample {min(map(str, lost))!r}, which its table names")
+    in_shard = {stretch.key for stretch in stretches}
+    if gone - in_shard and in_shard - set(keys):  # else the sample has no members
+        raise DataError(f"{directory.path(shard)!r} has samples that its table does not name; write the shard again")
     removed = [stretch for stretch in stretches if stretch.key in gone]
     written = _copy(directory, shard, [stretch for stretch in stretches if stretch.key not in gone], staged)
     return written + write_without(

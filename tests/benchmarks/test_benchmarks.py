@@ -88,7 +88,15 @@ def check_pii(figures: Mapping[str, Any]) -> None:
 
 FOX = "the quick brown fox jumps over it. "
 LICENCE = " ".join(f"sentence {number} of the licence." for number in range(20))
+
+
 #: By the benchmark: texts of its input, its options, a check of its figures, and what it prints.
+def check_proof_optout(figures: Mapping[str, Any]) -> None:
+    for name in ("spread", "in one file"):
+        assert figures[name]["removed"] == {"jsonl": 1, "parquet": 1, "tokens": 1}
+        assert figures[name]["of_a_run"] > 0
+
+
 BENCHMARKS: dict[str, tuple[list[str], str, Callable[[Mapping[str, Any]], None], str]] = {
     "filters": (
         [f"Document {number}: " + FOX * 20 for number in range(40)],
@@ -113,6 +121,12 @@ BENCHMARKS: dict[str, tuple[list[str], str, Callable[[Mapping[str, Any]], None],
         "--repeat 1 --partitions 40 --streamed-gb 0.008 --workers 1 --only import first_output per_task memory",
         check_overhead,
         "trivial partitions",
+    ),
+    "proof_optout": (
+        [f"Document {number}: " + FOX * 20 for number in range(40)],
+        "",
+        check_proof_optout,
+        "1 documents, spread",
     ),
     "parquet": (
         [f"Document {number}" for number in range(40)],

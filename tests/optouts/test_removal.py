@@ -18,10 +18,12 @@ from dcurate import (
     InlineExecutor,
     JsonlReader,
     JsonlWriter,
+    ParquetReader,
     ParquetWriter,
     Pipeline,
     PipelineError,
     ScoreFilter,
+    WebDatasetReader,
     WebDatasetWriter,
 )
 from dcurate.cli import cli
@@ -133,15 +135,28 @@ def test_a_run_that_ended_early_goes_on_without_them(tmp_path: Path) -> None:
     assert again.nothing_was_left
 
 
-def test_a_finished_run_of_which_all_rows_went_has_nothing_left_to_do(tmp_path: Path) -> None:
-    source = write(tmp_path / "in", rows_of(10))
-    stages: list[Stage] = [JsonlReader(str(source)), JsonlWriter(str(tmp_path / "out"))]
+@pytest.mark.parametrize(
+    ("writer", "reader"),
+    [
+        (JsonlWriter, JsonlReader),
+        (lambda path: JsonlWriter(path, compression="gzip"), JsonlReader),
+        (ParquetWriter, ParquetReader),
+        (WebDatasetWriter, WebDatasetReader),
+    ],
+    ids=["jsonl", "gzip", "parquet", "shards"],
+)
+def test_a_finished_run_of_which_all_rows_went_has_nothing_left_to_do(writer: Any, reader: Any, tmp_path: Path) -> None:
+    rows = [{**row, "txt": row["text"], "file_name": f"{row['id']}.png"} for row in rows_of(10)]
+    rows[3]["txt"] = None  # a sample without members
+    source = write(tmp_path / "in", rows)
+    out = str(tmp_path / "out")
+    stages: list[Stage] = [JsonlReader(str(source)), writer(out)]
     Pipeline("corpus", stages=stages).run(InlineExecutor(), observers=[])
     assert remove(list_of(tmp_path / "list.jsonl", {"domain": "example.com"}), tmp_path / "out")["documents"] == 10
-    assert ids_in(tmp_path / "out") == []
     report = Pipeline("corpus", stages=stages).run(InlineExecutor(), observers=[], resume=True).report
     assert report.nothing_was_left
-    assert ids_in(tmp_path / "out") == []
+    read = Pipeline("read", stages=[reader(out), JsonlWriter(str(tmp_path / "again"))])
+    assert read.run(InlineExecutor(), observers=[]).report.stages[-1].rows_out == 0
 
 
 def test_ids_of_one_output_go_from_the_others_whenever_they_are_named(tmp_path: Path) -> None:
