@@ -50,7 +50,7 @@ class FileWriter(SinkStage[DocumentBatch]):
     separates_runs: ClassVar[bool] = False
     #: Whether the names of its files say which run wrote them, so that rows can be replaced by a label.
     takes_label: ClassVar[bool] = False
-    #: Whether its rows are documents, of which those that were removed on request are not written again.
+    #: Whether rows that were removed from its output on request are not written again; `dcurate.optouts` leaves tables.
     writes_documents: ClassVar[bool] = True
 
     _generation: int | None = field(default=None, init=False, repr=False, compare=False)

@@ -103,7 +103,10 @@ def read_run(address: str, storage_options: Mapping[str, Any] | None = None) -> 
         report = orjson.dumps(_loaded(finished, folder, "finished.json")["report"])
     recorded = None if history is None else _loaded(history, folder, "history.json")
     run = RecordedRun.of(_loaded(report, folder, "report.json"), recorded, folder.address)
-    return replace(run, removals=tuple(receipts(output)))
+    try:
+        return replace(run, removals=tuple(receipts(output)))
+    except DataError as error:  # also in a store that lists no files
+        return replace(run, missing=(*run.missing, f"what was removed by request is unknown: {error}"))
 
 
 def _loaded(data: bytes, folder: Directory, name: str) -> dict[str, Any]:

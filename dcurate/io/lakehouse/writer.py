@@ -121,6 +121,7 @@ class TableWriter(ParquetWriter):
     _run: str = field(default="", init=False, repr=False, compare=False)
 
     replaces_files: ClassVar[bool] = False
+    writes_documents: ClassVar[bool] = False
     separates_runs: ClassVar[bool] = True
     takes_label: ClassVar[bool] = False
 
