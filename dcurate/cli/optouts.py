@@ -115,4 +115,8 @@ def _sentences(total: Mapping[str, Any]) -> Sequence[str]:
             f"{copies:,} rows were dropped as copies of documents that are {outcome}, and are not put back; a new run "
             "would keep one of each"
         )
+    for folder in total["unseen"]:
+        said.append(
+            f"the run kept dropped rows in {folder!r}, where nothing is any more; if they were moved, name them"
+        )
     return said

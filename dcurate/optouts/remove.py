@@ -63,7 +63,7 @@ class OptOutRemoval:
         self._locks = ExitStack()
         self._directories = _directories(self.outputs)
         # Where their runs kept what they dropped; no run writes rows there that a writer could leave out.
-        self._runs = _rejected(self._directories)
+        self._runs, self._unseen = _rejected(self._directories)
         self._rejected = [rejected for _, rejected, _ in self._runs]
         self._directories += self._rejected
         self._known = set[str]()
@@ -195,6 +195,7 @@ class OptOutRemoval:
             **self._about(),
             "ignored_columns": list(self.wanted.ignored),
             "named": self._search.entries,
+            "unseen": self._unseen,
             "documents": sum(product["documents"] for product in products),
             "near_copies": sum(product["by"].get(NEAR, 0) for product in products),
             "put_back": sum(map(len, self._put.values())),
@@ -222,10 +223,13 @@ def _directories(outputs: Sequence[str]) -> list[Directory]:
     return [Directory(address) for address in dict.fromkeys(addresses)]
 
 
-def _rejected(directories: Sequence[Directory]) -> list[tuple[Directory, Directory, RecordedRun]]:
-    """The outputs whose runs kept what they dropped in a folder elsewhere, that folder, and the run; each once."""
+def _rejected(directories: Sequence[Directory]) -> tuple[list[tuple[Directory, Directory, RecordedRun]], list[str]]:
+    """The outputs whose runs kept what they dropped in a folder elsewhere, that folder, and the run; each once.
+
+    Also the folders in which nothing is any more.
+    """
     known = {directory.address.rstrip("/") for directory in directories}
-    folders = []
+    folders, unseen = [], list[str]()
     for directory in directories:
         try:
             run = read_run(directory.address)
@@ -234,10 +238,14 @@ def _rejected(directories: Sequence[Directory]) -> list[tuple[Directory, Directo
         path = run.report.rejected_path
         rejected = None if path is None else Directory(Directory(path).address.rstrip("/"))
         inside = rejected is not None and f"{rejected.address}/".startswith(f"{directory.address.rstrip('/')}/")
-        if rejected is not None and not inside and rejected.address not in known and rejected.files():
-            known.add(rejected.address)
+        if rejected is None or inside or rejected.address in known:
+            continue
+        known.add(rejected.address)
+        if rejected.files():
             folders.append((directory, rejected, run))
-    return folders
+        elif any(stage.dropped for stage in run.report.stages):
+            unseen.append(rejected.address)
+    return folders, unseen
 
 
 def _ids_before(directory: Directory, digest: str) -> Iterator[str]:

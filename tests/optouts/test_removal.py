@@ -295,3 +295,16 @@ def test_outputs_in_a_store_are_rid_of_documents_as_those_on_a_disk(tmp_path: Pa
     assert far == near
     assert [len(receipt["removed"]) for output in outputs for receipt in receipts(output)] == [4, 4]
     assert not [name for name in outputs[0].files(own=True) if "replacing" in name or "owner" in name]
+
+
+def test_dropped_rows_that_are_elsewhere_now_are_named(tmp_path: Path) -> None:
+    source = write(tmp_path / "in", rows_of(20))
+    stages: list[Stage] = [ScoreFilter(WordCountFilter(min_words=9)), JsonlWriter(str(tmp_path / "out"))]
+    run(source, *stages, rejected=str(tmp_path / "dropped"))
+    (tmp_path / "dropped").rename(tmp_path / "moved")
+    listed = list_of(tmp_path / "list.jsonl", GONE)
+    arguments = ["optout", str(listed), str(tmp_path / "out"), "--dry-run"]
+    said = CliRunner().invoke(cli, arguments, catch_exceptions=False).output
+    assert f"the run kept dropped rows in '{tmp_path}/dropped', where nothing is any more" in said
+    assert remove(listed, tmp_path / "out")["unseen"] == [f"{tmp_path}/dropped"]
+    assert remove(listed, tmp_path / "moved")["documents"] > 0
