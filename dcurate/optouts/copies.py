@@ -36,7 +36,7 @@ class PutBack(NamedTuple):
 
 
 @dataclass
-class Copies:
+class DroppedCopies:
     """Dropped copies of documents that go.
 
     Args:

@@ -20,7 +20,7 @@ from dcurate.io.lock import OutputLock
 from dcurate.io.optouts import DigestSet, OptOuts, digest_of, list_name
 from dcurate.io.receipts import OPTOUTS, receipts, removal_sentence
 from dcurate.io.replacing import JOURNAL, discard, finish_replacing, replace_files, staging
-from dcurate.optouts.copies import Copies
+from dcurate.optouts.copies import DroppedCopies
 from dcurate.optouts.listing import OptOutList
 from dcurate.optouts.near import NearCopies
 from dcurate.optouts.products import TokenProduct, products_of
@@ -128,7 +128,7 @@ class OptOutRemoval:
         places = {match.id: match for matches in rows for match in matches.all() if match.id is not None}
         before = {copy["of"]: copy["id"] for receipt in receipts(output) for copy in receipt.get("put_back", ())}
         files = {doc: match.file for doc, match in places.items()}
-        copies = Copies(rejected, run)
+        copies = DroppedCopies(rejected, run)
         copies.find(files, before, dropped.files)
         for of, copy in copies.put_back.items():
             match = places[of]
