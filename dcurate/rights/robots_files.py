@@ -18,8 +18,8 @@ from dcurate.io.parquet import ParquetReader
 from dcurate.media.refs import with_columns
 from dcurate.rights.robots import LARGEST_ROBOTS, host_and_path
 
-#: Bytes of compressed files and names of hosts that a process holds, for some ten million hosts.
-LARGEST_TABLE = 2**32
+#: Bytes that a process holds, for some seven million hosts; and those of Python's objects for each.
+LARGEST_TABLE, _PER_HOST = 2**32, 256
 NO_ROBOTS, NO_HOST = "no robots.txt", "no host"
 _FOUND = range(200, 300)
 #: The table that the process holds, by what it was read from.
@@ -103,9 +103,9 @@ class RobotsTable:
         if before is not None:
             if (date, packed) <= before:
                 return
-            self.nbytes -= len(before[1]) + len(host)
+            self.nbytes -= len(before[1]) + len(host) + _PER_HOST
         self._files[host] = date, packed
-        self.nbytes += len(packed) + len(host)
+        self.nbytes += len(packed) + len(host) + _PER_HOST
 
     def get(self, host: str) -> str:
         """The file of a host; empty if there is none."""
