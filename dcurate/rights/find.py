@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from dcurate.core.stage import ProcessingStage, Spec
+from dcurate.core.stage import ProcessingStage, Spec, WorkerMetadata
 from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.columns import column_of, optional_values, with_texts_each
 from dcurate.frames.document import DocumentBatch
@@ -17,7 +17,7 @@ from dcurate.media.refs import with_columns
 from dcurate.rights.licences import is_known
 from dcurate.rights.markup import rights_tags
 from dcurate.rights.robots import host_and_path
-from dcurate.rights.robots_files import robots_table
+from dcurate.rights.robots_files import RobotsTable, robots_table, robots_version
 from dcurate.rights.signals import (
     MOST,
     RightsSignal,
@@ -88,7 +88,7 @@ class FindRights(ProcessingStage[DocumentBatch, DocumentBatch]):
         name: name of the stage.
 
     Raises:
-        PipelineError: ``train_tags`` are not a list of text, or ``agent`` is empty.
+        PipelineError: ``train_tags`` or ``robots_path`` are of another type, or ``agent`` is empty.
         DataError: the rows have none of the columns.
 
     Examples:
@@ -114,17 +114,32 @@ class FindRights(ProcessingStage[DocumentBatch, DocumentBatch]):
     train_tags: Sequence[str] = ("noai", "noml")
     prefix: str = "rights_"
     name: str = "find_rights"
+    _hosts: RobotsTable | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if isinstance(self.train_tags, str) or (self.train_tags and not is_names(list(self.train_tags))):
             raise PipelineError(f"{self.name}: train_tags={self.train_tags!r} must be a list of text")
         if not isinstance(self.agent, str) or not self.agent.strip():
             raise PipelineError(f"{self.name}: agent={self.agent!r} must be the name of a crawler, such as 'CCBot'")
+        if self.robots_path is not None and not is_names(
+            [self.robots_path] if isinstance(self.robots_path, str) else self.robots_path
+        ):
+            raise PipelineError(f"{self.name}: robots_path={self.robots_path!r} must be a path, or a list of paths")
+
+    def setup(self, worker_metadata: WorkerMetadata | None = None) -> None:
+        if self.robots_path is not None:
+            self._hosts = robots_table(self.robots_path, self.storage_options)
+
+    def teardown(self) -> None:
+        self._hosts = None
 
     def settings(self) -> dict[str, Any]:
         """Return the settings that decide the rows."""
         settings = super().settings()
-        settings.pop("storage_options", None)
+        for name in ("storage_options", "_hosts"):
+            settings.pop(name, None)
+        if self.robots_path is not None:
+            settings["robots_path"] = robots_version(self.robots_path, self.storage_options)
         return settings
 
     def inputs(self) -> Spec:
@@ -158,7 +173,7 @@ class FindRights(ProcessingStage[DocumentBatch, DocumentBatch]):
         urls = _texts(table, self.url_field)
         robots = _texts(table, self.robots_field)
         if self.robots_path is not None and self.robots_field not in table.column_names:
-            hosts = robots_table(self.robots_path, self.storage_options)
+            self._hosts = hosts = self._hosts or robots_table(self.robots_path, self.storage_options)
             robots = [hosts.get(host_and_path(url or "")[0]) for url in urls]
         columns = (
             urls,

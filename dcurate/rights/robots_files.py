@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 import zlib
 from collections.abc import Sequence
@@ -22,7 +23,7 @@ from dcurate.rights.robots import LARGEST_ROBOTS, host_and_path
 LARGEST_TABLE, _PER_HOST = 2**32, 256
 NO_ROBOTS, NO_HOST = "no robots.txt", "no host"
 _FOUND = range(200, 300)
-#: The table that the process holds, by what it was read from.
+#: The table that the process holds, by the version of its files.
 _tables: dict[str, RobotsTable] = {}
 _lock = threading.Lock()
 
@@ -119,7 +120,7 @@ def robots_table(path: str | list[str], storage_options: dict[str, Any] | None) 
     Raises:
         DataError: they cannot be read, lack a column, or are too large for memory.
     """
-    key = repr((path, storage_options))
+    key = robots_version(path, storage_options)
     with _lock:
         if key not in _tables:
             _tables.clear()
@@ -127,9 +128,19 @@ def robots_table(path: str | list[str], storage_options: dict[str, Any] | None) 
         return _tables[key]
 
 
+def robots_version(path: str | list[str], storage_options: dict[str, Any] | None) -> str:
+    """Return a text that changes when the files do, so that a run does not resume with others."""
+    splits = _reader(path, storage_options).splits()
+    parts = [(part.path, part.version, part.start) for split in splits for part in split.parts]
+    return hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()
+
+
+def _reader(path: str | list[str], storage_options: dict[str, Any] | None) -> ParquetReader:
+    return ParquetReader(path, fields=["host", "robots", "date"], storage_options=storage_options)
+
+
 def _read(path: str | list[str], storage_options: dict[str, Any] | None) -> RobotsTable:
-    reader = ParquetReader(path, fields=["host", "robots", "date"], storage_options=storage_options)
-    table = RobotsTable()
+    reader, table = _reader(path, storage_options), RobotsTable()
     for split in reader.splits():
         batch = reader.process(split)
         if batch is None:

@@ -264,6 +264,8 @@ def test_wrong_columns_and_settings_are_refused_in_a_sentence() -> None:
         row(http_headers=3)
     with pytest.raises(PipelineError, match="train_tags='noai' must be a list"):
         FindRights(train_tags="noai")
+    with pytest.raises(PipelineError, match="robots_path=3 must be a path, or a list of paths"):
+        FindRights(robots_path=3)  # type: ignore[arg-type]
     with pytest.raises(PipelineError, match="agent='' must be the name of a crawler"):
         FindRights(agent="")
 

@@ -21,6 +21,7 @@ from dcurate import (
     ScoreFilter,
     WarcReader,
 )
+from dcurate.core.fingerprint import fingerprint
 from dcurate.rights import FilterByRights, FindRights, RightsFilter, RobotsFiles
 from dcurate.rights import robots_files as robots_module
 from dcurate.rights.licences import GROUPS
@@ -215,6 +216,23 @@ def test_of_several_files_of_a_host_the_newest_counts_in_any_order(tmp_path: Pat
         texts = robots_module.robots_table(str(path), None)
         assert texts.get("a.org") == max(text for date, text in rows if date == "2025")
         assert texts.get("b.org") == ""
+
+
+def test_a_run_with_other_robots_files_is_another_run(tmp_path: Path) -> None:
+    rows = pd.DataFrame({"host": ["a.org"], "robots": ["User-agent: *"], "date": ["2025"]})
+    rows.to_parquet(tmp_path / "a.parquet")
+    pages = DocumentBatch(data=pd.DataFrame({"url": ["https://a.org/x"]}))
+
+    def made() -> tuple[dict[str, str], Any]:
+        stage = FindRights(robots_path=str(tmp_path))
+        return fingerprint([stage]), stage.process(pages).to_arrow()["rights_train"].to_pylist()
+
+    before = made()
+    assert made() == before == (before[0], [None])
+    rows.assign(robots="User-agent: GPTBot\nDisallow: /", date="2026").to_parquet(tmp_path / "b.parquet")
+    after = made()
+    assert after[1] == [False]
+    assert len({str(prints) for prints in (before[0], after[0], fingerprint([FindRights()]))}) == 3
 
 
 def test_a_table_that_is_too_large_is_refused_in_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
