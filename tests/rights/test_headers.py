@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcurate.rights.headers import agent_and_tags, header_values, is_reserved, licence_links, tdm_rules
+from dcurate.rights.headers import agent_and_tags, header_values, is_reserved, licence_links, robots_tags, tdm_rules
 
 
 def test_links_to_licences_are_distinguished_from_others() -> None:
@@ -19,6 +19,11 @@ def test_any_header_is_read(value: str) -> None:
         assert pair[0] in ("link", "content-usage", "x-robots-tag", "tdm-reservation", "tdm-policy")
     licence_links(value)
     agent_and_tags(value)
+
+
+def test_a_directive_with_a_value_is_not_the_name_of_an_agent() -> None:
+    assert robots_tags([("X-Robots-Tag", "max-snippet: 10, noai")], "dcurate") == ["max-snippet: 10", "noai"]
+    assert robots_tags([("X-Robots-Tag", "dcurate: noai"), ("X-Robots-Tag", "other: noml")], "dcurate") == ["noai"]
 
 
 def test_the_first_rule_of_tdmrep_that_matches_counts() -> None:
