@@ -259,17 +259,25 @@ def _logit(scores: Scores) -> Scores:
 
 
 def _platt(logits: Scores, truth: Mask) -> tuple[float, float]:
-    """Slope and shift by Newton's method, with Platt's targets."""
+    """Slope and shift by Newton's method with Platt's targets, in steps that lower the loss (Lin et al., 2007)."""
     positive, rest = int(truth.sum()), int((~truth).sum())
     targets = np.where(truth, (positive + 1) / (positive + 2), 1 / (rest + 2))
     features = np.column_stack([logits, np.ones(len(logits))])
-    weights = np.array([1.0, 0.0])
-    for _ in range(50):
-        shares = 1 / (1 + np.exp(-np.clip(features @ weights, -50, 50)))
-        curvature = (features * (shares * (1 - shares))[:, None]).T @ features + 1e-9 * np.eye(2)
+
+    def loss(weights: Scores) -> float:
+        margins = features @ weights
+        return float((np.logaddexp(0, margins) - targets * margins).sum())
+
+    weights = np.array([0.0, math.log((positive + 1) / (rest + 1))])
+    for _ in range(100):
+        shares = 1 / (1 + np.exp(-np.clip(features @ weights, -500, 500)))
+        curvature = (features * (shares * (1 - shares))[:, None]).T @ features + 1e-12 * np.eye(2)
         step = np.linalg.solve(curvature, features.T @ (targets - shares))
-        weights = weights + np.clip(step, -5, 5)
-        if np.abs(step).max() < 1e-9:
+        size = 1.0
+        while size > 1e-10 and loss(weights + size * step) > loss(weights):
+            size /= 2
+        weights = weights + size * step
+        if np.abs(size * step).max() < 1e-9:
             break
     return max(float(weights[0]), 0.0), float(weights[1])
 

@@ -6,11 +6,14 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 from scipy.stats import beta, binom
+from sklearn.linear_model import LogisticRegression
 
 from dcurate import DataError, PipelineError
 from dcurate.learn import KeepByFBeta, KeepFraction, KeepPrecision
-from dcurate.learn.thresholds import calibration_of, lower_bound, thresholds_of
+from dcurate.learn.thresholds import _logit, calibration_of, lower_bound, thresholds_of
 
 
 @pytest.mark.parametrize(("right", "total"), [(1, 1), (5, 9), (95, 100), (990, 1000), (0, 7), (400, 5000)])
@@ -93,3 +96,19 @@ def test_numbers_that_cannot_be_are_refused():
     for value in (0, -1, math.inf, True):
         with pytest.raises(PipelineError, match="must be a number above 0"):
             KeepByFBeta(value)
+
+
+@given(st.integers(0, 2**32), st.floats(0.2, 4), st.floats(-3, 3))
+def test_platts_curve_is_the_one_with_the_lowest_loss(seed, slope, shift):
+    random = np.random.default_rng(seed)
+    scores = random.random(300) ** 3
+    truth = random.random(300) < 1 / (1 + np.exp(-slope * _logit(scores) - shift))
+    assume(0 < truth.sum() < 300)
+    model = LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000)
+    positive, rest = truth.sum(), (~truth).sum()
+    shares = np.where(truth, (positive + 1) / (positive + 2), 1 / (rest + 2))  # an example counts as both, in parts
+    logits = _logit(scores)[:, None]
+    model.fit(np.vstack([logits, logits]), np.repeat([1, 0], 300), np.concatenate([shares, 1 - shares]))
+    assume(model.coef_[0, 0] > 0)
+    points, fitted = calibration_of("platt", scores, truth)
+    assert fitted == pytest.approx(model.predict_proba(_logit(np.array(points))[:, None])[:, 1], abs=1e-3)
