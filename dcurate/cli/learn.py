@@ -10,6 +10,7 @@ from rich.table import Table
 import dcurate
 from dcurate.cli.group import cli, console, debug_option, local_executor
 from dcurate.cli.runs import write_json
+from dcurate.cli.students import write_page
 from dcurate.core.lazy import lazy
 from dcurate.core.stage import Stage
 
@@ -27,6 +28,7 @@ else:
 @click.option("--text-field", default="text", show_default=True, metavar="COLUMN", help="The column with the text.")
 @click.option("--site-field", metavar="COLUMN", help="A column with URLs or sites, which are kept in one split.")
 @click.option("--group-field", metavar="COLUMN", help="A column whose values get thresholds of their own.")
+@click.option("--by", "figure_fields", multiple=True, metavar="COLUMN", help="Give figures by its values; repeatable.")
 @click.option("--positive", multiple=True, metavar="HEAD=CLASS", help="Of two classes the one to score; repeatable.")
 @click.option("--precision", type=float, help="Choose thresholds with this precision, guaranteed at 95 % confidence.")
 @click.option("--keep-fraction", type=float, help="Choose thresholds that keep this part of the texts.")
@@ -41,6 +43,8 @@ else:
 @click.option("--licence", default="", metavar="TEXT", help="The licence of the labels, for the card.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Another one gives another order and split.")
 @click.option("--fasttext", "bin_path", metavar="FILE", help="Write the model as a .bin of fastText, too.")
+@click.option("--no-examples", is_flag=True, help="Keep no beginnings of texts for the page.")
+@click.option("--corpus", multiple=True, metavar="PATH", help="Documents whose scores the page compares; repeatable.")
 @click.option("--overwrite", "mode", flag_value="overwrite", default="error", help="Replace a model there.")
 @click.option("--workers", type=click.IntRange(min=1), help="Number of worker processes to start on this machine.")
 @click.option("--json", "json_path", metavar="FILE", help="Write all figures as JSON; - for standard output.")
@@ -66,6 +70,8 @@ def learn(*, labels: tuple[str, ...], output: str, workers: int | None, json_pat
         positive=_positive(options["positive"]),
         thresholds=_thresholds(options),
         group_field=options["group_field"],
+        figure_fields=options["figure_fields"],
+        max_examples=0 if options["no_examples"] else 10,
         calibration=options["calibration"],
         licence=options["licence"],
         mode=options["mode"],
@@ -79,8 +85,10 @@ def learn(*, labels: tuple[str, ...], output: str, workers: int | None, json_pat
     student = learning.Student.load(output)
     if options["bin_path"]:
         student.to_fasttext(options["bin_path"])
+    page = write_page(output, options["corpus"], options["text_field"])
     if json_path != "-":
         _show(output, student, figures)
+        click.echo(f"page: {page}")
     write_json(json_path, dict(student.card))
 
 

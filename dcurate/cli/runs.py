@@ -14,13 +14,16 @@ import dcurate
 import dcurate.runs
 import dcurate.ui
 from dcurate.cli.group import cli, console, debug_option
+from dcurate.cli.students import write_page
 from dcurate.core.lazy import lazy
 from dcurate.errors import listed
+from dcurate.fs.stores import Directory
 from dcurate.fs.temporary import scratch_folder
 from dcurate.redaction import without_secrets
 from dcurate.ui.compare import comparison_page
 from dcurate.ui.report.aside import files_set_aside
 from dcurate.ui.report.page import PAGE, write_run_page
+from dcurate.ui.student_page import CARD
 from dcurate.ui.table import report_table
 
 if TYPE_CHECKING:
@@ -40,13 +43,25 @@ _REJECTED = click.option(
 @click.argument("run")
 @_HTML
 @_JSON
+@click.option(
+    "--corpus", multiple=True, metavar="PATH", help="Of a model: documents whose scores are compared; repeatable."
+)
+@click.option("--text-field", default="text", show_default=True, metavar="COLUMN", help="Their column with the text.")
 @debug_option
-def report(*, run: str, html: str | None, json_path: str | None) -> None:
-    """Show what a finished run did.
+def report(*, run: str, html: str | None, json_path: str | None, corpus: tuple[str, ...], text_field: str) -> None:
+    """Show what a finished run did, or how good a model of dcurate learn is.
 
     RUN is its output directory, or the folder of its records (OUTPUT.dcurate); a local path, or a URL such as
-    s3://bucket/out.
+    s3://bucket/out. Of a model it is the folder; its page is written again.
     """
+    card = Directory(run).read(CARD)
+    if card is not None:
+        page = write_page(run, corpus, text_field, html)
+        click.echo(f"page written to {without_secrets(page)}", err=json_path == "-")
+        write_json(json_path, orjson.loads(card))
+        return
+    if corpus:
+        raise click.UsageError(f"--corpus compares scores of a model, and {run} has none; give the folder of a model")
     recorded = dcurate.read_run(run)
     if json_path != "-":
         console().print(report_table(recorded.report))

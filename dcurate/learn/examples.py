@@ -38,11 +38,13 @@ class SelectExamples(ProcessingStage[DocumentBatch, DocumentBatch]):
     text_field: str = "text"
     site_field: str | None = None
     group_field: str | None = None
+    figure_fields: tuple[str, ...] = ()
     near_duplicates: bool = True
     name: str = "select_examples"
 
     def inputs(self) -> Spec:
-        return ["data"], [self.text_field, *self.head_fields, *filter(None, (self.site_field, self.group_field))]
+        columns = [self.text_field, *self.head_fields, *filter(None, (self.site_field, self.group_field))]
+        return ["data"], [*columns, *(name for name in self.figure_fields if name not in columns)]
 
     def outputs(self) -> Spec:
         return ["data"], []
@@ -63,7 +65,7 @@ class SelectExamples(ProcessingStage[DocumentBatch, DocumentBatch]):
         table = kept.to_arrow()
         columns = [self.text_field, *self.head_fields]
         columns += [column for column in (self.site_field, self.group_field) if column and column not in columns]
-        table = table.select(list(dict.fromkeys(columns)))
+        table = table.select(list(dict.fromkeys([*columns, *self.figure_fields])))
         texts, labels_keys = row_keys(table, [self.text_field], 0), row_keys(table, columns[1:], 0)
         sites = [site_of(value) for value in values(table, self.site_field)] if self.site_field else []
         rows = table.num_rows

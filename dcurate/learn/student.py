@@ -21,7 +21,8 @@ from dcurate.kernels.fasttext_training import CLASSES, NUMBER, Heads
 from dcurate.text.fasttext import FastTextModel, new_network, write_model
 
 FORMAT, VERSION = "dcurate student", 1
-CARD = "card.json"
+#: Beside the arrays: what it is; its figures on held examples; the page that is drawn of these.
+CARD, FIGURES, PAGE = "card.json", "figures.json", "report.html"
 _ARRAYS = ("letters", "ends", "counts", "pruned", "rows", "weights", "sizes")
 _PICKLES = (".pkl", ".pickle", ".joblib", ".pt", ".pth", ".npz")
 _LABEL = "__label__"
@@ -177,13 +178,30 @@ class Student:
             first += head.outputs
         raise PipelineError(f"the model has no head {name!r}; it has {listed(head.name for head in self.heads)}")
 
-    def predict(self, texts: Sequence[str]) -> dict[str, list[Any]]:
-        """Return the answer of each head to each text, by the name of the head."""
+    def answers(self, texts: Sequence[str]) -> Floats:
+        """Return the answers of all heads to each text, of shape (texts, outputs)."""
         encoded = [text.encode() for text in texts]
         offsets = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
         column = TextColumn(offsets, np.frombuffer(b"".join(encoded), np.uint8))
-        answers = self.score(*column, np.arange(len(texts)))
+        return self.score(*column, np.arange(len(texts)))
+
+    def predict(self, texts: Sequence[str]) -> dict[str, list[Any]]:
+        """Return the answer of each head to each text, by the name of the head."""
+        answers = self.answers(texts)
         return {head.name: head.answers(answers[:, self.outputs_of(head.name)]) for head in self.heads}
+
+    def count_scores(self, texts: TextColumn, edges: Mapping[str, Sequence[float]]) -> dict[str, Ints]:
+        """Return for heads the number of texts in each bin of scores; those beyond the ends are in the last ones.
+
+        Args:
+            texts: the texts; those without words do not count.
+            edges: by head the edges of its bins, in ascending order.
+        """
+        answers, counts = self.score(*texts, np.arange(len(texts))), {}
+        for name, ends in edges.items():
+            scores = self.head(name).scores(answers[:, self.outputs_of(name)])
+            counts[name] = np.histogram(np.clip(scores[~np.isnan(scores)], ends[0], ends[-1]), ends)[0]
+        return counts
 
     def save(self, path: str, storage_options: Mapping[str, Any] | None = None) -> None:
         """Write the folder of the model; the card comes last, so that a folder with a card is whole.

@@ -3,6 +3,7 @@
 from .compare import compare_runs as compare_runs
 from .progress import JsonProgress as JsonProgress
 from .progress import Progress as Progress
+from .student_page import write_student_page as write_student_page
 from .table import report_table as report_table
 from .thresholds import ThresholdPlot as ThresholdPlot
 from .thresholds import threshold_plot as threshold_plot

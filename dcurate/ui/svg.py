@@ -111,6 +111,7 @@ def histogram(
     whole: bool = False,
     across: bool = False,
     log: bool = True,
+    words: tuple[str, str] | None = None,
 ) -> Markup:
     """Draw a histogram, with dropped documents stacked on those that are kept.
 
@@ -119,22 +120,46 @@ def histogram(
         whole: whether all values are whole numbers.
         across: use a logarithmic scale for values.
         log: use a logarithmic scale for counts, which shows small ones.
+        words: what the two parts of a bar are, in tooltips; kept and dropped documents by default.
     """
     if not bars:
         return Markup()
     low = _above(bars) if across else bars[0].low
     top = ceiling(max(bar.count for bar in bars), log=log)
     frame = Frame(low, bars[-1].high, top, log=log, across=across)
-    counted = "kept" if any(bar.dropped for bar in bars) else "documents"
+    counted, rest = words or ("kept" if any(bar.dropped for bar in bars) else "documents", "dropped")
     parts = [_grid(frame, short), _number_axis(frame, whole)]
     for bar in bars:
         left, right = frame.x(max(bar.low, low)), frame.x(bar.high)
         kept = bar.count - bar.dropped
-        tip = f"{_range(bar, whole)}: {kept:,} {counted}" + (f", {bar.dropped:,} dropped" if bar.dropped else "")
+        tip = f"{_range(bar, whole)}: {kept:,} {counted}" + (f", {bar.dropped:,} {rest}" if bar.dropped else "")
         shapes = _rect(left, frame.y(kept), right, frame.y(0), KEPT) if kept else ""
         shapes += _rect(left, frame.y(bar.count), right, frame.y(kept), DROPPED) if bar.dropped else ""
         parts.append(f"<g><title>{escape(tip)}</title>{shapes}</g>" if shapes else "")
     parts.extend(_mark(frame, value, word) for value, word in marks if frame.low <= value <= frame.high)
+    return _svg(frame, parts)
+
+
+def curves(
+    lines: Sequence[tuple[str, Sequence[float], Sequence[float]]], *, dots: bool = False, diagonal: bool = False
+) -> Markup:
+    """Draw lines from 0 to 1 in both directions.
+
+    Args:
+        lines: the name, the places across and the heights of each.
+        dots: whether to mark their points.
+        diagonal: whether to draw the line of equal values, dashed.
+    """
+    frame = Frame(0, 1, 1)
+    parts = [_grid(frame, short), _number_axis(frame, whole_numbers=False)]
+    if diagonal:
+        path = f"M{frame.x(0)} {frame.y(0)}L{frame.x(1)} {frame.y(1)}"
+        parts.append(f'<path d="{path}" stroke="currentColor" stroke-dasharray="4 3" stroke-opacity=".6"/>')
+    for (name, across, heights), colour in zip(lines, COLOURS, strict=False):
+        drawn = _line(frame, across, heights, colour)
+        for at, height in zip(across, heights, strict=True) if dots else ():
+            drawn += f'<circle cx="{frame.x(at)}" cy="{frame.y(height)}" r="2.6" fill="{colour}"/>'
+        parts.append(f"<g><title>{escape(name)}</title>{drawn}</g>")
     return _svg(frame, parts)
 
 

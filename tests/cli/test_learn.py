@@ -33,6 +33,23 @@ def test_a_student_is_trained_shown_and_written_for_fasttext(tmp_path):
     assert card["figures"][0]["kind"] == "number"
 
 
+def test_the_page_is_written_beside_the_model_and_again_with_the_scores_of_a_corpus(tmp_path):
+    labels, corpus = written(tmp_path / "labels", texts(200)), written(tmp_path / "corpus", texts(300))
+    model = tmp_path / "model"
+    shown = called(labels, "-o", model, "--by", "url", "--corpus", corpus)
+    assert f"page: {model}/report.html" in shown.replace("\n", "")
+    page = (model / "report.html").read_text()
+    assert "300 documents of the corpus by score" in page
+    assert "By url" in page
+    result = CliRunner().invoke(cli, ["report", str(model), "--json", "-"])
+    assert json.loads(result.stdout)["data"]["train"] == 160
+    assert "documents of the corpus" not in (model / "report.html").read_text()
+    CliRunner().invoke(cli, ["report", str(model), "--corpus", str(corpus), "--html", str(tmp_path / "page.html")])
+    assert (tmp_path / "page.html").read_text() == page
+    result = CliRunner().invoke(cli, ["report", str(labels), "--corpus", str(corpus)])
+    assert "give the folder of a model" in result.output
+
+
 def test_rules_that_exclude_each_other_and_pairs_without_a_class_are_refused(tmp_path):
     labels = written(tmp_path / "labels", texts(20))
     for options, sentence in (

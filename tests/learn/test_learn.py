@@ -266,6 +266,34 @@ def test_heads_and_classes_that_the_model_does_not_have_are_named(tmp_path):
         learned(tmp_path / "c", texts(100), training=Training(class_weights={"fair": 2.0}))
 
 
+def test_figures_hold_no_texts_unless_asked_for_and_a_new_model_has_no_old_page(tmp_path):
+    rows = texts(200)
+    for row in rows[::9]:
+        row["label"] = "good" if row["label"] == "bad" else "bad"
+    learned(tmp_path, rows)
+    (tmp_path / "model" / "report.html").write_text("old")
+    wrong = json.loads((tmp_path / "model" / "figures.json").read_text())["heads"][0]["wrong"]
+    assert 0 < len(wrong) <= 10
+    assert {row["text"] for row in wrong} <= {row["text"] for row in rows}
+    learned(tmp_path, rows, mode="overwrite", max_examples=0)
+    assert json.loads((tmp_path / "model" / "figures.json").read_text())["heads"][0]["wrong"] == []
+    assert not (tmp_path / "model" / "report.html").exists()
+
+
+def test_columns_of_figures_change_no_bit_of_a_model(tmp_path):
+    rows = [{**row, "source": str(number % 3)} for number, row in enumerate(texts(200))]
+    arrays = []
+    for number, settings in enumerate(({}, {"figure_fields": ["source", "url"]})):
+        (tmp_path / str(number)).mkdir()
+        learned(tmp_path / str(number), rows, **settings)
+        model = tmp_path / str(number) / "model"
+        arrays.append([(model / f"{name}.npy").read_bytes() for name in ("rows", "weights", "letters")])
+        groups = json.loads((model / "figures.json").read_text())["heads"][0]["groups"]
+        assert sorted(groups) == sorted(settings.get("figure_fields", []))
+        assert all(sum(row["rows"] for row in listed) <= 20 for listed in groups.values())
+    assert arrays[0] == arrays[1]
+
+
 def test_a_model_is_not_replaced_unless_asked_for(tmp_path):
     learned(tmp_path, texts(100))
     with pytest.raises(DataError, match="there is a model in"):

@@ -1,0 +1,46 @@
+"""The page of a student, for ``dcurate learn`` and ``dcurate report``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+import dcurate
+from dcurate.cli.group import local_executor
+from dcurate.core.lazy import lazy
+from dcurate.fs.stores import Directory
+
+if TYPE_CHECKING:
+    from dcurate import learn as learning
+    from dcurate.frames import text
+    from dcurate.ui import student_page as pages
+else:  # what these import is heavy, and other commands need none of it
+    learning, text, pages = map(lazy, ("dcurate.learn", "dcurate.frames.text", "dcurate.ui.student_page"))
+
+
+def write_page(model: str, corpus: Sequence[str], text_field: str, path: str | None = None) -> str:
+    """Write the page of a model, beside it without a path, and return where it is.
+
+    Args:
+        corpus: documents whose scores are compared with those of held examples.
+        text_field: their column with the text.
+    """
+    scores = _scores(model, corpus, text_field) if corpus else {}
+    return pages.write_student_page(model, path, corpus=scores)
+
+
+def _scores(model: str, corpus: Sequence[str], text_field: str) -> dict[str, list[int]]:
+    """The number of documents in each bin of scores of the figures of a model, by head."""
+    student = learning.Student.load(model)
+    figures = orjson.loads(Directory(model).read(pages.FIGURES) or b"{}")
+    edges = {head["name"]: head["scores"]["edges"] for head in figures.get("heads", ()) if "scores" in head}
+    counts: dict[str, Any] = {}
+    reader = dcurate.DocumentReader(list(corpus), fields=[text_field])
+    executor = local_executor({"execution_mode": "inline"}, None)
+    for batch in dcurate.Pipeline("scores", stages=[reader]).stream(executor, observers=[]):
+        assert isinstance(batch, dcurate.DocumentBatch)
+        for name, counted in student.count_scores(text.text_column(batch.to_arrow(), text_field), edges).items():
+            counts[name] = counted + counts.get(name, 0)
+    return {name: counted.tolist() for name, counted in counts.items()}
