@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +118,15 @@ def test_all_kinds_of_heads_learn_what_their_labels_say(tmp_path):
     figures = {row["head"]: row for row in student.card["figures"]}
     assert figures["label"]["auc"] == figures["fine"]["auc"] == 1.0
     assert figures["grade"]["r2"] > 0.8
+
+
+def test_numbers_are_learned_from_real_texts_without_diverging(tmp_path):
+    lines = (files("dcurate") / "bundled" / "sample" / "part-00.jsonl").read_text().splitlines()
+    whole = "".join(json.loads(line).get("text") or "" for line in lines if line.strip())
+    passages = [whole[start : start + 175] for start in range(0, min(len(whole), 200_000) - 175, 175)]
+    rows = [{"text": text, "digits": sum(map(str.isdigit, text)) / len(text)} for text in passages]
+    (figures,) = learned(tmp_path, rows, head_fields=["digits"], contradictions="drop").card["figures"]
+    assert figures["r2"] > 0.5
 
 
 def test_rows_may_lack_labels_of_some_heads_and_those_without_any_are_counted(tmp_path):
