@@ -33,8 +33,8 @@ from benchmarks.measure import ROOT, called, machine, save, table, versions
 from dcurate import DaskExecutor, DataError, DocumentReader, InlineExecutor, LocalCluster, Pipeline
 from dcurate.frames.text import column_of
 from dcurate.learn import HeldBack, KeepPrecision, Learn, Student, TextFeatures, Training
+from dcurate.learn.head import StudentHead, layout_of
 from dcurate.learn.measures import measures
-from dcurate.learn.student import StudentHead, layout_of
 from dcurate.learn.training import ExampleSplit, Fit
 
 PEER = "fasttext-numpy2-wheel==0.9.2"

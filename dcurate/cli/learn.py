@@ -17,8 +17,10 @@ from dcurate.core.stage import Stage
 if TYPE_CHECKING:
     from dcurate import learn as learning
     from dcurate.frames import columns
+    from dcurate.learn import columns as models
 else:
     learning, columns = lazy("dcurate.learn"), lazy("dcurate.frames.columns")
+    models = lazy("dcurate.learn.columns")
 
 
 @cli.command("learn", short_help="Train a small model on labels.")
@@ -26,6 +28,7 @@ else:
 @click.option("-o", "--output", required=True, metavar="FOLDER", help="The folder to write the model to.")
 @click.option("--head", "heads", multiple=True, metavar="COLUMN", help="A column of labels; repeatable.  [label]")
 @click.option("--text-field", default="text", show_default=True, metavar="COLUMN", help="The column with the text.")
+@click.option("--feature", "feature_fields", multiple=True, metavar="COLUMN", help="Learn from it, not from texts.")
 @click.option("--site-field", metavar="COLUMN", help="A column with URLs or sites, which are kept in one split.")
 @click.option("--group-field", metavar="COLUMN", help="A column whose values get thresholds of their own.")
 @click.option("--by", "figure_fields", multiple=True, metavar="COLUMN", help="Give figures by its values; repeatable.")
@@ -54,11 +57,14 @@ def learn(*, labels: tuple[str, ...], output: str, workers: int | None, json_pat
 
     Each column of labels makes a head: texts are classes, true and false a flag, numbers a number.
     """
+    if options["bin_path"] and options["feature_fields"]:
+        raise click.UsageError("--fasttext writes a student of texts, and --feature learns from columns; leave one out")
     stage = learning.Learn(
         output,
         head_fields=options["heads"] or ("label",),
         text_field=options["text_field"],
         features=_features(options),
+        feature_fields=options["feature_fields"],
         training=learning.Training(
             epochs=options["epochs"],
             learning_rate=options["learning_rate"],
@@ -82,9 +88,9 @@ def learn(*, labels: tuple[str, ...], output: str, workers: int | None, json_pat
     for batch in dcurate.Pipeline("learn", stages=stages).stream(executor, observers=[]):
         assert isinstance(batch, dcurate.DocumentBatch)
         figures += columns.python_rows(batch.to_arrow())
-    student = learning.Student.load(output)
+    student = models.load_model(output)
     if options["bin_path"]:
-        student.to_fasttext(options["bin_path"])
+        learning.Student.load(output).to_fasttext(options["bin_path"])
     page = write_page(output, options["corpus"], options["text_field"])
     if json_path != "-":
         _show(output, student, figures)

@@ -13,11 +13,10 @@ from dcurate.core.lazy import lazy
 from dcurate.fs.stores import Directory
 
 if TYPE_CHECKING:
-    from dcurate import learn as learning
-    from dcurate.frames import text
+    from dcurate.learn import columns as learning
     from dcurate.ui import student_page as pages
 else:  # what these import is heavy, and other commands need none of it
-    learning, text, pages = map(lazy, ("dcurate.learn", "dcurate.frames.text", "dcurate.ui.student_page"))
+    learning, pages = map(lazy, ("dcurate.learn.columns", "dcurate.ui.student_page"))
 
 
 def write_page(model: str, corpus: Sequence[str], text_field: str, path: str | None = None) -> str:
@@ -25,7 +24,7 @@ def write_page(model: str, corpus: Sequence[str], text_field: str, path: str | N
 
     Args:
         corpus: documents whose scores are compared with those of held examples.
-        text_field: their column with the text.
+        text_field: their column with the text, for a student of texts.
     """
     scores = _scores(model, corpus, text_field) if corpus else {}
     return pages.write_student_page(model, path, corpus=scores)
@@ -33,14 +32,17 @@ def write_page(model: str, corpus: Sequence[str], text_field: str, path: str | N
 
 def _scores(model: str, corpus: Sequence[str], text_field: str) -> dict[str, list[int]]:
     """The number of documents in each bin of scores of the figures of a model, by head."""
-    student = learning.Student.load(model)
+    student = learning.load_model(model)
+    columns = [text_field]
+    if isinstance(student, learning.ColumnStudent):
+        columns = list(student.fields)
     figures = orjson.loads(Directory(model).read(pages.FIGURES) or b"{}")
     edges = {head["name"]: head["scores"]["edges"] for head in figures.get("heads", ()) if "scores" in head}
     counts: dict[str, Any] = {}
-    reader = dcurate.DocumentReader(list(corpus), fields=[text_field])
+    reader = dcurate.DocumentReader(list(corpus), fields=columns)
     executor = local_executor({"execution_mode": "inline"}, None)
     for batch in dcurate.Pipeline("scores", stages=[reader]).stream(executor, observers=[]):
         assert isinstance(batch, dcurate.DocumentBatch)
-        for name, counted in student.count_scores(text.text_column(batch.to_arrow(), text_field), edges).items():
+        for name, counted in student.count_scores(student.answers_of(batch.to_arrow(), columns), edges).items():
             counts[name] = counted + counts.get(name, 0)
     return {name: counted.tolist() for name, counted in counts.items()}

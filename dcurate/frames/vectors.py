@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from dcurate.core.slot_gpus import slot_has_gpu
 from dcurate.errors import DataError, ResourceError
-from dcurate.frames.columns import column_of
+from dcurate.frames.columns import column_of, numbers
 
 Matrix = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]
@@ -67,6 +67,38 @@ def embeddings(table: pa.Table, name: str) -> Embeddings:
         stop = start + _BLOCK
         vectors[start:stop], usable[start:stop] = _scaled(plain[start:stop])
     return Embeddings(vectors if usable.all() else vectors[usable], rows[usable])
+
+
+def features(table: pa.Table, fields: Sequence[str]) -> list[npt.NDArray[np.float64]]:
+    """Columns of numbers, truth values or lists of numbers as matrices of shape (rows, numbers of a row); NaN for null.
+
+    A column of lists without any list has shape (rows, 0).
+
+    Raises:
+        DataError: there is no such column, it holds something else, or its lists are of several lengths.
+
+    Examples:
+        >>> table = pa.table({"words": [7, None], "embeddings": [[3.0, 4.0], None]})
+        >>> [matrix.tolist() for matrix in features(table, ["words", "embeddings"])]
+        [[[7.0], [nan]], [[3.0, 4.0], [nan, nan]]]
+    """
+    matrices = []
+    for name in fields:
+        column = column_of(table, name)
+        kind = column.type
+        if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
+            matrices.append(numbers(table, name).astype(np.float64)[:, None])
+            continue
+        column = _lists(column, name)
+        lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
+        sizes = np.unique(lengths[lengths > 0])
+        if len(sizes) > 1:
+            raise DataError(f"column {name!r} holds lists of {sizes[0]} numbers and of {sizes[1]}; make all alike")
+        matrix = np.full((len(lengths), int(sizes[0]) if len(sizes) else 0), np.nan)
+        if len(sizes):
+            matrix[lengths > 0] = column.flatten().to_numpy(zero_copy_only=False).reshape(-1, matrix.shape[1])
+        matrices.append(matrix)
+    return matrices
 
 
 def _lists(column: pa.Array, name: str) -> pa.Array:

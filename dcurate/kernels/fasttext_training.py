@@ -256,7 +256,8 @@ def answer(heads: Heads, head: Scalar, weights: Floats, hidden: Floats, out: Flo
 
 
 @njit(**INLINE)
-def _loss(heads: Heads, head: Scalar, target: Scalar, out: Floats) -> Scalar:
+def loss_of(heads: Heads, head: Scalar, target: Scalar, out: Floats) -> Scalar:
+    """The loss of a head's answer."""
     first = heads.starts[head]
     if heads.kinds[head] == NUMBER:
         return np.float64(out[first] - target) ** 2 / 2
@@ -264,7 +265,7 @@ def _loss(heads: Heads, head: Scalar, target: Scalar, out: Floats) -> Scalar:
 
 
 @njit(**INLINE)
-def _add_change(heads: Heads, head: Scalar, weights: Floats, wanted: tuple[Any, Any], vectors: Any) -> None:
+def add_change(heads: Heads, head: Scalar, weights: Floats, wanted: tuple[Any, Any], vectors: Any) -> None:
     """Add what a head's answer is to change about ``hidden``."""
     target, size = wanted
     out, change = vectors
@@ -295,8 +296,8 @@ def _train(examples: Examples, order: Rows, heads: Heads, network: tuple[Floats,
                 continue
             answer(heads, head, weights, hidden, out)
             weight = examples.weights[text, head]
-            lost += np.float64(weight) * _loss(heads, head, target, out)
-            _add_change(heads, head, weights, (target, rates[turn] * weight), (out, change))
+            lost += np.float64(weight) * loss_of(heads, head, target, out)
+            add_change(heads, head, weights, (target, rates[turn] * weight), (out, change))
         for step in range(hidden.size):
             change[step] *= share
         for place in range(examples.bounds[text], examples.bounds[text + 1]):
@@ -339,7 +340,7 @@ def _ask(examples: Examples, order: Rows, heads: Heads, network: tuple[Floats, F
             answer(heads, head, weights, hidden, out[turn])
             target = examples.targets[order[turn], head]
             if not np.isnan(target):
-                lost += np.float64(examples.weights[order[turn], head]) * _loss(heads, head, target, out[turn])
+                lost += np.float64(examples.weights[order[turn], head]) * loss_of(heads, head, target, out[turn])
     return lost
 
 

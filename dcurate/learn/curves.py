@@ -9,8 +9,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from dcurate.learn.head import StudentHead
 from dcurate.learn.measures import measures
-from dcurate.learn.student import StudentHead
 from dcurate.learn.thresholds import calibration_of, lower_bound
 
 Floats = npt.NDArray[np.float32]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any, Literal, NamedTuple
 
@@ -16,9 +16,10 @@ from dcurate.frames.columns import values, with_column, with_lists
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.rows import row_keys
 from dcurate.frames.text import text_column
+from dcurate.frames.vectors import features
 from dcurate.kernels.json_canonical import KERNELS
+from dcurate.learn.head import StudentHead
 from dcurate.learn.split import bands_of, site_of
-from dcurate.learn.student import StudentHead
 from dcurate.text.filter_run import FilterRun, Verdict
 from dcurate.text.signals import Needs
 
@@ -39,12 +40,18 @@ class SelectExamples(ProcessingStage[DocumentBatch, DocumentBatch]):
     site_field: str | None = None
     group_field: str | None = None
     figure_fields: tuple[str, ...] = ()
+    feature_fields: tuple[str, ...] = ()
     near_duplicates: bool = True
     name: str = "select_examples"
 
     def inputs(self) -> Spec:
-        columns = [self.text_field, *self.head_fields, *filter(None, (self.site_field, self.group_field))]
-        return ["data"], [*columns, *(name for name in self.figure_fields if name not in columns)]
+        columns = [*self._texts, *self.head_fields, *filter(None, (self.site_field, self.group_field))]
+        return ["data"], list(dict.fromkeys([*columns, *self.figure_fields, *self.feature_fields]))
+
+    @property
+    def _texts(self) -> list[str]:
+        """The column of texts, if it is read."""
+        return [self.text_field] if self.near_duplicates or not self.feature_fields else []
 
     def outputs(self) -> Spec:
         return ["data"], []
@@ -59,19 +66,25 @@ class SelectExamples(ProcessingStage[DocumentBatch, DocumentBatch]):
         labels = [values(table, head) for head in self.head_fields]
         labelled = np.array([any(value is not None for value in row) for row in zip(*labels, strict=True)], np.bool_)
         run.drop(Verdict(labelled, labelled, self.head_fields[0]), self.name, "no_label")
-        words = np.array([bool(text and text.split()) for text in run.column(self.text_field)], np.bool_)
-        run.drop(Verdict(words, words, self.text_field), self.name, "no_words")
+        if self.feature_fields:
+            there = np.isfinite(_numbers(table, self.feature_fields).sum(axis=1))[labelled]
+            run.drop(Verdict(there, there, self.feature_fields[0]), self.name, "no_features")
+        else:
+            words = np.array([bool(text and text.split()) for text in run.column(self.text_field)], np.bool_)
+            run.drop(Verdict(words, words, self.text_field), self.name, "no_words")
         kept = run.result()
         table = kept.to_arrow()
-        columns = [self.text_field, *self.head_fields]
+        columns = [*self._texts, *self.head_fields]
         columns += [column for column in (self.site_field, self.group_field) if column and column not in columns]
-        table = table.select(list(dict.fromkeys([*columns, *self.figure_fields])))
-        texts, labels_keys = row_keys(table, [self.text_field], 0), row_keys(table, columns[1:], 0)
+        table = table.select(list(dict.fromkeys([*columns, *self.figure_fields, *self.feature_fields])))
+        labels_keys = row_keys(table, columns[len(self._texts) :], 0)[:, 0]
+        if self.feature_fields:
+            labels_keys = labels_keys ^ _keys_of_rows(_numbers(table, self.feature_fields))
         sites = [site_of(value) for value in values(table, self.site_field)] if self.site_field else []
         rows = table.num_rows
         for name, column in (
-            (TEXT, texts[:, 0]),
-            (LABELS, labels_keys[:, 0]),
+            (TEXT, row_keys(table, self._texts, 0)[:, 0] if self._texts else np.zeros(rows, np.uint64)),
+            (LABELS, labels_keys),
             (SITE, keys_of(sites) if sites else np.zeros(rows, np.uint64)),
         ):
             table = with_column(table, name, column)
@@ -79,7 +92,20 @@ class SelectExamples(ProcessingStage[DocumentBatch, DocumentBatch]):
             bands_of(text_column(table, self.text_field)) if self.near_duplicates else np.zeros((rows, 0), np.uint64)
         )
         bounds = np.arange(rows + 1, dtype=np.int64) * bands.shape[1]
-        return kept.with_data(with_lists(table, BANDS, bounds, np.ascontiguousarray(bands).ravel()))
+        chosen = kept.with_data(with_lists(table, BANDS, bounds, np.ascontiguousarray(bands).ravel()))
+        return replace(chosen, rejections=kept.rejections)
+
+
+def _numbers(table: Any, fields: Sequence[str]) -> npt.NDArray[np.float64]:
+    """The numbers of columns side by side; a column of lists without any list is NaN."""
+    matrices = features(table, fields)
+    return np.hstack([matrix if matrix.shape[1] else np.full((len(matrix), 1), np.nan) for matrix in matrices])
+
+
+def _keys_of_rows(numbers: npt.NDArray[np.float64]) -> Words:
+    """64 bits that follow from the numbers of each row."""
+    hashed = (blake2b(row.tobytes(), digest_size=8).digest() for row in numbers)
+    return np.frombuffer(b"".join(hashed), np.uint64)
 
 
 def keys_of(names: Sequence[str]) -> Words:
@@ -157,7 +183,7 @@ def contradictory(texts: Words, targets: Floats) -> npt.NDArray[np.bool_]:
     """Return which texts come with two labels of one head.
 
     Args:
-        texts: a key of each text.
+        texts: a key of each text; 0 for an unknown one.
         targets: as in `HeadTargets`.
     """
     _, group = np.unique(texts, return_inverse=True)
@@ -168,4 +194,5 @@ def contradictory(texts: Words, targets: Floats) -> npt.NDArray[np.bool_]:
         np.minimum.at(least, group[known], column[known])
         np.maximum.at(most, group[known], column[known])
         wrong |= (least < most)[group]
+    wrong[texts == 0] = False
     return wrong

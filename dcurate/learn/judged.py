@@ -12,8 +12,8 @@ from dcurate.frames.columns import table_of
 from dcurate.frames.excerpts import excerpt
 from dcurate.frames.text import TextColumn
 from dcurate.learn.curves import binned, by_value, cross_calibrated, deciles, kept_by, ranked_curves, reliability
+from dcurate.learn.head import StudentHead
 from dcurate.learn.measures import area_under_curve, measures
-from dcurate.learn.student import StudentHead
 from dcurate.learn.thresholds import ThresholdRule, calibration_of, thresholds_of
 from dcurate.learn.training import Floats, Ints
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dcurate.learn.student import StudentHead
+from dcurate.learn.head import StudentHead
 
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]

@@ -12,8 +12,9 @@ from dcurate.core.stage import NodeInfo, ProcessingStage, Spec, WorkerMetadata
 from dcurate.errors import PipelineError, listed
 from dcurate.frames.columns import table_of, values, with_column, with_text, with_values
 from dcurate.frames.document import DocumentBatch
-from dcurate.frames.text import text_column
-from dcurate.learn.student import Student, StudentHead, loaded, stamp_of
+from dcurate.learn.columns import ColumnStudent, loaded
+from dcurate.learn.head import Answering, StudentHead
+from dcurate.learn.student import Student, stamp_of
 from dcurate.text.filter import Mask, Scores, SignalFilter
 from dcurate.text.signals import Signals
 
@@ -27,14 +28,15 @@ class ScoreLabels(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     Each head adds a column of its name with the class, flag or number, and one with its score: the probability of the
     positive class, else of the likeliest class, calibrated if the student is; of a number the number itself. A text
-    without words has null and 0. Use the scores in `refilter` and in mixtures; to drop texts in the pass of other
-    filters, use `LabelScoreFilter`.
+    without words, or a row without all features, has null and 0. Use the scores in `refilter` and in mixtures; to drop
+    texts in the pass of other filters, use `LabelScoreFilter`.
 
     Args:
         model: the folder that `Learn` wrote; it must be there on every host.
         heads: names of the heads.
         prefix: comes before the name of every new column.
         text_field: the column that is scored.
+        feature_fields: for a student of columns, these instead, in the order in which it was trained on them.
         group_field: the column by which thresholds were chosen, if they were.
         overwrite: replace columns of these names instead of refusing.
         name: name of the stage.
@@ -54,6 +56,7 @@ class ScoreLabels(ProcessingStage[DocumentBatch, DocumentBatch]):
     heads: Sequence[str] = ("label",)
     prefix: str = ""
     text_field: str = "text"
+    feature_fields: Sequence[str] = ()
     group_field: str | None = None
     overwrite: bool = False
     name: str = "score_labels"
@@ -63,13 +66,21 @@ class ScoreLabels(ProcessingStage[DocumentBatch, DocumentBatch]):
             raise PipelineError(f"stage {self.name!r}: no model; give the folder that Learn wrote")
         if isinstance(self.heads, str) or not self.heads:
             raise PipelineError(f"stage {self.name!r}: heads={self.heads!r} must be a list of names")
+        if isinstance(self.feature_fields, str):
+            raise PipelineError(
+                f"stage {self.name!r}: feature_fields={self.feature_fields!r} must be a list of columns"
+            )
         columns = self.outputs()[1]
         shared = sorted({column for column in columns if columns.count(column) > 1})
         if shared:
             raise PipelineError(f"stage {self.name!r}: heads={list(self.heads)!r} would add {listed(shared)} twice")
 
     def inputs(self) -> Spec:
-        return ["data"], [self.text_field, *([self.group_field] if self.group_field else [])]
+        return ["data"], [*self._read, *([self.group_field] if self.group_field else [])]
+
+    @property
+    def _read(self) -> list[str]:
+        return list(self.feature_fields) or [self.text_field]
 
     def outputs(self) -> Spec:
         return ["data"], [f"{self.prefix}{head}{suffix}" for head in self.heads for suffix in ("", "_score")]
@@ -86,8 +97,12 @@ class ScoreLabels(ProcessingStage[DocumentBatch, DocumentBatch]):
     def setup(self, worker_metadata: WorkerMetadata | None = None) -> None:
         self._student = self._checked()
 
-    def _checked(self) -> Student:
+    def _checked(self) -> Answering:
         student = loaded(str(self.model), stamp_of(self.model))
+        fields = student.fields if isinstance(student, ColumnStudent) else ()
+        if len(fields) != len(self.feature_fields):
+            wanted = f"columns; give feature_fields={list(fields)}" if fields else "texts; leave out feature_fields"
+            raise PipelineError(f"stage {self.name!r}: the model in {self.model!r} reads {wanted}")
         for head in self.heads:
             student.head(head)
         return student
@@ -95,8 +110,7 @@ class ScoreLabels(ProcessingStage[DocumentBatch, DocumentBatch]):
     def process(self, task: DocumentBatch) -> DocumentBatch:
         self.check_columns(task.get_columns())
         table, student = task.to_arrow(), self._student
-        column = text_column(table, self.text_field)
-        outputs = student.score(*column, np.arange(len(column)))
+        outputs = student.answers_of(table, self._read)
         groups = None
         if self.group_field is not None:
             groups = [None if group is None else str(group) for group in values(table, self.group_field)]
@@ -154,7 +168,13 @@ class LabelScoreFilter(SignalFilter):
         self._loaded()
 
     def _loaded(self) -> Student:
-        return loaded(str(self.model), stamp_of(self.model))
+        student = loaded(str(self.model), stamp_of(self.model))
+        if not isinstance(student, Student):
+            raise PipelineError(
+                f"{self.name}: the model in {self.model!r} reads columns; use ScoreLabels with feature_fields, and a "
+                "filter of its score"
+            )
+        return student
 
     def score(self, signals: Signals) -> Scores:
         student = self._loaded()

@@ -59,8 +59,9 @@ class Learn(BarrierStage[DocumentBatch]):
     """Train a student on labelled rows: a linear model on fastText's features with a head for each column of labels.
 
     A column of texts makes a head of classes, one of true and false a flag, one of numbers a regression; null means no
-    label. Rows without any label, and texts without words, are dropped and counted. The model depends on the rows and
-    the settings alone: it is the same to the bit for any number of workers, files, batches and kills.
+    label. Rows without any label, texts without words, and rows without features are dropped and counted. The model
+    depends on the rows and the settings alone: it is the same to the bit for any number of workers, files, batches and
+    kills.
 
     Afterwards there is one row for each head, with its figures on the examples that were held back. ``figures.json``
     beside the model has what `dcurate.ui.student_page` draws: curves, reliability, thresholds, and the most wrong
@@ -71,6 +72,9 @@ class Learn(BarrierStage[DocumentBatch]):
         head_fields: the columns of labels.
         text_field: the column of texts.
         features: the features of a text.
+        feature_fields: columns of numbers or of lists of numbers, such as signals, scores and embeddings, that are
+            learned from instead of the texts. Texts then only tell which rows are near-duplicates or contradictory, and
+            are not read with ``HeldBack(near_duplicates=False)``.
         training: how it is trained.
         held_back: which examples are kept back.
         contradictions: ``"error"`` refuses a text with two labels of one head; ``"drop"`` leaves such texts out.
@@ -98,6 +102,7 @@ class Learn(BarrierStage[DocumentBatch]):
     head_fields: Sequence[str] = ("label",)
     text_field: str = "text"
     features: TextFeatures = field(default_factory=TextFeatures)
+    feature_fields: Sequence[str] = ()
     training: Training = field(default_factory=Training)
     held_back: HeldBack = field(default_factory=HeldBack)
     contradictions: Contradictions = "error"
@@ -131,8 +136,15 @@ class Learn(BarrierStage[DocumentBatch]):
         unknown = sorted(set(self.positive) - set(self.head_fields))
         if unknown:
             raise PipelineError(f"{self.name}: positive names {listed(unknown)}, which is none of head_fields")
-        if isinstance(self.figure_fields, str):
-            raise PipelineError(f"{self.name}: figure_fields={self.figure_fields!r} must be a list of columns")
+        for setting in ("figure_fields", "feature_fields"):
+            columns = getattr(self, setting)
+            if isinstance(columns, str) or len(set(columns)) < len(columns):
+                raise PipelineError(f"{self.name}: {setting}={columns!r} must be a list of different columns")
+        if set(self.feature_fields) & set(self.head_fields):
+            both = listed(sorted(set(self.feature_fields) & set(self.head_fields)))
+            raise PipelineError(f"{self.name}: {both} in feature_fields and head_fields; no column predicts itself")
+        if self.feature_fields and self.features != TextFeatures():
+            raise PipelineError(f"{self.name}: features are of texts, and feature_fields of columns; give one of them")
         check_whole("max_examples", self.max_examples, 0, 1000)
         if self.thresholds is not None and not isinstance(self.thresholds, ThresholdRule):
             raise PipelineError(f"{self.name}: thresholds must be KeepByFBeta, KeepFraction or KeepPrecision")
@@ -142,6 +154,11 @@ class Learn(BarrierStage[DocumentBatch]):
 
     def inputs(self) -> Spec:
         return [], self._select().inputs()[1]
+
+    @property
+    def reads_text(self) -> bool:
+        """Whether the texts are read."""
+        return not self.feature_fields or self.held_back.near_duplicates
 
     def figure_columns(self) -> list[str]:
         """The columns by which figures are also given."""
@@ -154,8 +171,9 @@ class Learn(BarrierStage[DocumentBatch]):
             site_field=self.held_back.site_field,
             group_field=self.group_field,
             figure_fields=tuple(self.figure_fields),
+            feature_fields=tuple(self.feature_fields),
             near_duplicates=self.held_back.near_duplicates,
-            name=f"{self.name}_select",
+            name=self.name,  # so that the report counts what it drops
         )
 
     def map_stages(self, url: str, options: Mapping[str, Any]) -> list[Stage]:
@@ -171,4 +189,4 @@ class Learn(BarrierStage[DocumentBatch]):
         folder = Directory(url, options)
         written = SpilledRows.written(folder, splits)
         files = tuple(zip(written.names, written.sizes, strict=True))
-        return [TrainStudent(self, url, dict(options), files, name=self.name)]
+        return [TrainStudent(self, url, dict(options), files, name=f"{self.name}_train")]

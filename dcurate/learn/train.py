@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +17,10 @@ from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.columns import lists_of, numbers, values
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.text import TextColumn, text_column
+from dcurate.frames.vectors import features
 from dcurate.fs.stores import Directory
 from dcurate.fs.temporary import scratch_folder
+from dcurate.learn.columns import ColumnFit, ColumnStudent, joined_features, moved_by_columns
 from dcurate.learn.curves import moved_by_words
 from dcurate.learn.examples import (
     BANDS,
@@ -27,10 +30,11 @@ from dcurate.learn.examples import (
     contradictory,
     targets_of,
 )
+from dcurate.learn.head import StudentHead, layout_of
 from dcurate.learn.judged import ASKED, Held, Moved, at, table_of_figures, texts_at, wrong
 from dcurate.learn.split import split
-from dcurate.learn.student import CARD, FIGURES, PAGE, Student, StudentHead, layout_of
-from dcurate.learn.training import Epoch, ExampleSplit, Fit, Floats, Training
+from dcurate.learn.student import CARD, FIGURES, PAGE, Student
+from dcurate.learn.training import Epoch, ExampleSplit, Fit, Floats, Training, output_weights
 from dcurate.shuffle.chunks import read_parts
 
 if TYPE_CHECKING:
@@ -56,7 +60,7 @@ class TrainStudent(SourceStage[FileGroup, DocumentBatch]):
     url: str
     options: dict[str, Any] = field(default_factory=dict)
     files: tuple[tuple[str, int], ...] = field(default=(), repr=False)
-    name: str = "learn"
+    name: str = "learn_train"
 
     def splits(self) -> Iterator[FileGroup]:
         folder = Directory(self.url, self.options)
@@ -65,36 +69,143 @@ class TrainStudent(SourceStage[FileGroup, DocumentBatch]):
             FilePart(folder.path(name), 0, end, listed_files[name].size, listed_files[name].version, end)
             for name, end in self.files
         ]
-        yield FileGroup(key=BatchKey(f"{self.name}-00000"), parts=tuple(parts))
+        yield FileGroup(key=BatchKey(f"{self.learn.name}-00000"), parts=tuple(parts))
 
     def settings(self) -> dict[str, Any]:
         return {}
 
     def process(self, task: FileGroup) -> DocumentBatch:
         learn = self.learn
-        examples = ExampleSet.read(self.name, learn, task.parts, self.options)
-
-        def texts() -> Iterator[TextColumn]:
-            for part in task.parts:
-                for table in read_parts([part], self.options, [learn.text_field]):
-                    yield _chosen(text_column(table, learn.text_field))
-
-        with scratch_folder() as folder:
-            fit = Fit(texts, len(examples.targets), examples.parts, learn.features, folder)
-            weights = _weights(examples, learn.training)
-            trained = fit.run(layout_of(examples.heads), examples.targets, weights, learn.training)
-        held = examples.held(learn, trained.held)
+        examples = ExampleSet.read(learn.name, learn, task.parts, self.options)
+        source = ExampleSource(learn, task.parts, self.options)
+        fitted = source.fit_columns(examples) if learn.feature_fields else source.fit_texts(examples)
+        held = examples.held(learn, fitted.held)
         heads = held.heads(examples.heads)
         figures = held.figures(heads)
-        card = {**_card_of(learn, examples, trained.history, trained.kept), "figures": figures}
-        student = Student(heads, trained.network, trained.counts, card)
-        _write_figures(learn, held.page(heads, *_wrong_texts(learn, held, student, examples, texts)))
+        card = {**_card_of(learn, examples, fitted.history, fitted.kept), "figures": figures}
+        student = fitted.made(heads, card)
+        places = {place for part in held.parts(heads) for place in wrong(*part, learn.max_examples)}
+        rows = {place: int(examples.parts.held[place]) for place in sorted(places)}
+        texts = source.shown(rows)
+        moved = source.moved_by(student, texts, rows)
+        _write_figures(learn, held.page(heads, texts, moved, learn.max_examples))
         student.save(str(learn.path), learn.storage_options)
         return DocumentBatch(data=table_of_figures(figures), key=task.key)
 
 
-def _chosen(column: TextColumn) -> TextColumn:
-    return TextColumn(np.asarray(column.offsets, np.int64), column.data)
+class Fitted(NamedTuple):
+    """What training made.
+
+    Attributes:
+        held: answers to the held examples.
+        history: losses of each epoch.
+        kept: number of the epoch that is kept.
+        made: makes the student of its heads and its card.
+    """
+
+    held: Floats
+    history: list[Epoch]
+    kept: int
+    made: Callable[[tuple[StudentHead, ...], Mapping[str, Any]], Student | ColumnStudent]
+
+
+@dataclass
+class ExampleSource:
+    """Reads what a student is trained on out of files.
+
+    Args:
+        learn: the settings.
+        files: the files.
+        options: fsspec's ``storage_options`` for them.
+    """
+
+    learn: Learn
+    files: Sequence[FilePart]
+    options: dict[str, Any]
+
+    def texts(self) -> Iterator[TextColumn]:
+        """The texts of all files, in the order of the examples."""
+        for table in self._tables([self.learn.text_field]):
+            column = text_column(table, self.learn.text_field)
+            yield TextColumn(np.asarray(column.offsets, np.int64), column.data)
+
+    def _tables(self, columns: Sequence[str]) -> Iterator[Any]:
+        for part in self.files:
+            yield from read_parts([part], self.options, list(columns))
+
+    @cached_property
+    def numbers(self) -> tuple[tuple[int, ...], npt.NDArray[np.float64]]:
+        """How many numbers the columns of features have, and the numbers of each example.
+
+        Raises:
+            DataError: a column has lists of several lengths, or holds no numbers.
+        """
+        fields = self.learn.feature_fields
+        tables = [table for table in self._tables(fields) if table.num_rows]
+        sizes = [tuple(matrix.shape[1] for matrix in features(table, fields)) for table in tables]
+        most = tuple(map(max, zip(*sizes, strict=True)))
+        return most, np.vstack([joined_features(table, fields, most) for table in tables])
+
+    def fit_texts(self, examples: ExampleSet) -> Fitted:
+        """Train on texts."""
+        learn, targets = self.learn, examples.targets
+        with scratch_folder() as folder:
+            fit = Fit(self.texts, len(targets), examples.parts, learn.features, folder)
+            weights = _weights(examples, learn.training)
+            trained = fit.run(layout_of(examples.heads), targets, weights, learn.training)
+
+        def made(heads: tuple[StudentHead, ...], card: Mapping[str, Any]) -> Student:
+            return Student(heads, trained.network, trained.counts, card)
+
+        return Fitted(trained.held, trained.history, trained.kept, made)
+
+    def fit_columns(self, examples: ExampleSet) -> Fitted:
+        """Train on columns."""
+        learn, (sizes, numbers_) = self.learn, self.numbers
+        fit = ColumnFit(numbers_, examples.parts)
+        weights = _weights(examples, learn.training)
+        rows, history, kept, held = fit.run(examples.heads, examples.targets, weights, learn.training)
+
+        def made(heads: tuple[StudentHead, ...], card: Mapping[str, Any]) -> ColumnStudent:
+            arrays = fit.means, fit.deviations, rows, output_weights(layout_of(heads))
+            return ColumnStudent(heads, tuple(learn.feature_fields), sizes, *arrays, card)
+
+        return Fitted(held, history, kept, made)
+
+    def shown(self, rows: Mapping[int, int]) -> dict[int, str]:
+        """What a page shows of examples, by place: their texts, or their numbers where no text is read.
+
+        Args:
+            rows: by place the number of the example.
+        """
+        if not rows:
+            return {}
+        if self.learn.reads_text:
+            texts = texts_at(self.texts(), rows.values())
+            return {place: texts[row] for place, row in rows.items()}
+        sizes, all_numbers = self.numbers
+        firsts = np.cumsum([0, *sizes]).tolist()
+        named = list(zip(self.learn.feature_fields, firsts, sizes, strict=False))
+        return {
+            place: ", ".join(f"{name} {all_numbers[row, at]:g}{'…' * (size > 1)}" for name, at, size in named)
+            for place, row in rows.items()
+        }
+
+    def moved_by(self, student: Student | ColumnStudent, texts: Mapping[int, str], rows: Mapping[int, int]) -> Moved:
+        """What says which words or columns moved the answer of a head to an example."""
+
+        def moved(place: int, head: StudentHead) -> list[tuple[str, float]]:
+            def score(answers: Floats) -> npt.NDArray[np.float64]:
+                answers = answers[:, student.outputs_of(head.name)]
+                if head.kind == "number":
+                    return head.scores(answers)
+                return answers[:, int(np.argmax(np.nan_to_num(answers[0])))].astype(np.float64)
+
+            if isinstance(student, Student):
+                return moved_by_words(texts[place][:ASKED], lambda asked: score(student.answers(asked)), WORDS)
+            return moved_by_columns(self.numbers[1][rows[place]], student, score)[:WORDS]
+
+        return moved
 
 
 @dataclass
@@ -220,7 +331,7 @@ def _card_of(learn: Learn, examples: ExampleSet, history: Sequence[Epoch], kept:
     """What a student was trained on, and how."""
     parts = examples.parts
     return {
-        "features": vars(learn.features),
+        "features": {"fields": list(learn.feature_fields)} if learn.feature_fields else vars(learn.features),
         "training": {**vars(learn.training), "epochs_run": len(history), "epoch_kept": kept},
         "history": [list(epoch) for epoch in history],
         "data": {
@@ -239,24 +350,3 @@ def _write_figures(learn: Learn, page: Mapping[str, Any]) -> None:
     folder = Directory(str(learn.path), learn.storage_options or {})
     folder.remove([name for name in (PAGE, CARD) if folder.has(name)])  # those of the model that is replaced
     folder.write(FIGURES, orjson.dumps(page, option=orjson.OPT_INDENT_2) + b"\n")
-
-
-def _wrong_texts(
-    learn: Learn, held: Held, student: Student, examples: ExampleSet, texts: Callable[[], Iterator[TextColumn]]
-) -> tuple[dict[int, str], Moved, int]:
-    """The texts of wrong examples, by their places among those held back, and what moved the answers to them."""
-    places = {place for part in held.parts(student.heads) for place in wrong(*part, learn.max_examples)}
-    rows = {place: int(examples.parts.held[place]) for place in places}
-    there = texts_at(texts(), rows.values()) if rows else {}
-    by_place = {place: there[row] for place, row in rows.items()}
-
-    def moved(place: int, head: StudentHead) -> list[tuple[str, float]]:
-        def score(asked: list[str]) -> npt.NDArray[np.float64]:
-            answers = student.answers(asked)[:, student.outputs_of(head.name)]
-            if head.kind == "number":
-                return head.scores(answers)
-            return answers[:, int(np.argmax(np.nan_to_num(answers[0])))].astype(np.float64)
-
-        return moved_by_words(by_place[place][:ASKED], score, WORDS)
-
-    return by_place, moved, learn.max_examples

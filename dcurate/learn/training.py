@@ -122,6 +122,33 @@ class Training:
             return self.learning_rate * (1 + np.cos(np.pi * progress)) / 2
         return np.full(turns, self.learning_rate)
 
+    def best(
+        self, texts: Ints, run_epoch: Callable[[Ints, npt.NDArray[np.float64]], Epoch], rows: Floats
+    ) -> tuple[Floats, list[Epoch], int]:
+        """Run epochs until the loss on the validation split no longer falls.
+
+        Args:
+            texts: the numbers of the texts that are trained on.
+            run_epoch: changes ``rows`` by a pass over texts in an order, at the learning rate of each turn.
+            rows: what is trained.
+
+        Returns:
+            the rows that are kept, the losses of each epoch, and the number of the epoch that is kept.
+        """
+        history: list[Epoch] = []
+        best, at, kept = math.inf, 0, rows
+        for epoch in range(self.epochs):
+            order = np.random.default_rng([self.seed, epoch]).permutation(texts)
+            history.append(run_epoch(order, self.rates(epoch, len(order))))
+            checked = history[-1].validation
+            if checked is None:
+                at = epoch
+            elif checked < best:
+                best, at, kept = checked, epoch, rows.copy()
+            elif self.patience is not None and epoch - at >= self.patience:
+                break
+        return kept, history, at
+
 
 def check_whole(name: str, value: Any, least: int, most: int) -> None:
     """Refuse what is not a whole number of a range.
@@ -252,21 +279,16 @@ class Fit:
         examples = Examples(*self.lists, targets, weights)
         rows, outputs = np.zeros((self.rows, int(heads.columns[-1])), np.float32), output_weights(heads)
         matrices = rows, outputs, self._scales()
-        history: list[Epoch] = []
-        best, at, kept = math.inf, 0, rows
-        for epoch in range(training.epochs):
-            order = np.random.default_rng([training.seed, epoch]).permutation(self.split.train)
-            lost = train(examples, order, heads, matrices, training.rates(epoch, len(order)))
+        validation = self.split.validation
+
+        def run_epoch(order: Ints, rates: npt.NDArray[np.float64]) -> Epoch:
+            lost = train(examples, order, heads, matrices, rates)
             checked = None
-            if len(self.split.validation) and training.patience is not None:
-                checked = ask(examples, self.split.validation, heads, (rows, outputs))[1] / len(self.split.validation)
-            history.append(Epoch(lost / max(len(order), 1), checked))
-            if checked is None:
-                at = epoch
-            elif checked < best:
-                best, at, kept = checked, epoch, rows.copy()
-            elif training.patience is not None and epoch - at >= training.patience:
-                break
+            if len(validation) and training.patience is not None:
+                checked = ask(examples, validation, heads, (rows, outputs))[1] / len(validation)
+            return Epoch(lost / max(len(order), 1), checked)
+
+        kept, history, at = training.best(self.split.train, run_epoch, rows)
         held = ask(examples, self.split.held, heads, (kept, outputs))[0]
         sizes = self.network.sizes.copy()
         sizes[1] = len(outputs)

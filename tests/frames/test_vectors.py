@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_info
 
 from dcurate import DataError, ResourceError
-from dcurate.frames.vectors import array_library, embeddings, one_blas_thread, vectors_in, with_vectors
+from dcurate.frames.vectors import array_library, embeddings, features, one_blas_thread, vectors_in, with_vectors
 
 ROWS = [[3.0, 4.0], [0.0, 2.0], None, [1.0, 0.0]]
 
@@ -100,3 +100,18 @@ def test_products_of_matrices_take_one_thread_inside_and_as_many_as_before_outsi
 def test_work_on_a_gpu_without_cupy_says_what_to_install() -> None:
     with pytest.raises(ResourceError, match=r"needs CuPy, which is not installed; pip install 'dcurate\[cuda12\]'"):
         array_library(gpu=True)
+
+
+@given(
+    st.lists(st.one_of(st.none(), st.lists(st.floats(-9, 9), min_size=2, max_size=2)), max_size=9), st.integers(0, 2)
+)
+def test_features_are_the_numbers_of_each_row_and_nan_for_null(rows, kind):
+    types = [pa.list_(pa.float64()), pa.large_list(pa.float64()), pa.list_(pa.float64(), 2)]
+    table = pa.table({"n": pa.array([row and 7 for row in rows], pa.int64()), "v": pa.array(rows, types[kind])})
+    counts, vectors = features(table.slice(1), ["n", "v"])
+    known = [row for row in rows[1:] if row is not None]
+    blank = [row is None for row in rows[1:]]
+    assert np.isnan(counts[:, 0]).tolist() == blank
+    assert vectors.shape == (len(rows[1:]), 2 if known else 0)
+    assert vectors[~np.array(blank, bool)].tolist() == (known or [[]] * 0)
+    assert np.isnan(vectors[np.array(blank, bool)]).all()

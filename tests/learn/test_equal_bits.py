@@ -16,13 +16,17 @@ from tests.learn.test_learn import SMALL, digest, texts, written
 pytestmark = pytest.mark.cluster
 
 
-def test_the_model_is_the_same_to_the_bit_for_any_workers_files_and_batches(tmp_path):
+@pytest.mark.parametrize("fields", [[], ["size", "vector"]])
+def test_the_model_is_the_same_to_the_bit_for_any_workers_files_and_batches(tmp_path, fields):
     rows = texts(300)
+    for number, row in enumerate(rows):
+        row |= {"size": number * 37 % 100, "vector": [number * 11 % 17 / 7, number % 2 + number % 5 / 3]}
     digests = set()
     for files, workers, blocksize in ((1, 0, "64MiB"), (3, 2, "4kB"), (7, 1, "2kB")):
         labels = written(tmp_path / f"labels-{files}", rows, files)
         model = tmp_path / f"model-{files}"
-        learn = Learn(str(model), head_fields=["label", "grade"], features=SMALL, held_back=HeldBack(site_field="url"))
+        features: dict[str, Any] = {"feature_fields": fields} if fields else {"features": SMALL}
+        learn = Learn(str(model), head_fields=["label", "grade"], held_back=HeldBack(site_field="url"), **features)
         executor = DaskExecutor({}, LocalCluster(n_workers=workers)) if workers else InlineExecutor()
         stages = [DocumentReader(str(labels), blocksize=blocksize), learn]
         Pipeline("learn", stages=stages).run(executor, observers=[])

@@ -24,6 +24,7 @@ from dcurate import (
     Pipeline,
     PipelineError,
     ScoreFilter,
+    read_rejected,
 )
 from dcurate.learn import (
     HeldBack,
@@ -138,11 +139,17 @@ def test_rows_may_lack_labels_of_some_heads_and_those_without_any_are_counted(tm
     rows += [{"text": "nothing known", "label": None, "fine": None}, {"text": " ", "label": "good", "fine": None}]
     labels = written(tmp_path / "labels", rows)
     learn = Learn(str(tmp_path / "model"), head_fields=["label", "fine"], features=SMALL, held_back=WHOLE)
-    result = Pipeline("learn", stages=[DocumentReader(str(labels)), learn]).run(InlineExecutor(), observers=[])
+    stages: list[Any] = [DocumentReader(str(labels)), learn, JsonlWriter(str(tmp_path / "figures"))]
+    result = Pipeline("learn", stages=stages).run(InlineExecutor(), observers=[], rejected=str(tmp_path / "dropped"))
     student = Student.load(str(tmp_path / "model"))
+    counts = result.report.stages[1]
+    assert (counts.rows_in, counts.rows_out, counts.dropped) == (202, 200, {"no_label": 1, "no_words": 1})
+    rejected = read_rejected(str(tmp_path / "dropped"))
+    assert sorted(rejected["text"] + rejected["_dcurate_reason"]) == [" no_words", "nothing knownno_label"]
     assert student.predict([" ".join(GOOD)]) == {"label": ["good"], "fine": [True]}
     assert sum(student.card["data"][part] for part in ("train", "validation", "held")) == 200
-    assert result.to_pandas()["head"].tolist() == ["label", "fine"]
+    (figures,) = (path.read_text() for path in (tmp_path / "figures").glob("*.jsonl"))
+    assert [json.loads(line)["head"] for line in figures.splitlines()] == ["label", "fine"]
 
 
 @pytest.mark.parametrize("head", ["label", "fine"])

@@ -363,6 +363,7 @@ def test_every_public_name_is_decided():
             "FileGroup",
             "fit_importance",
             "cohen_kappa",
+            "ColumnStudent",
             "krippendorff_alpha",
             "measure_agreement",
             "FuzzyDeduplicationWorkflow",
