@@ -14,6 +14,7 @@ import sentencepiece
 import dcurate
 import dcurate.text
 from dcurate import PipelineError
+from dcurate.learn import Student
 from dcurate.recipe import load_recipe
 from dcurate.text import NumberOfLinesOfCodeFilter, PythonCommentToCodeFilter, TokenizerFertilityFilter
 
@@ -124,3 +125,33 @@ def test_dedup_leaves_one_of_each_text_and_of_texts_that_are_nearly_the_same(tmp
     assert kept("dedup", tmp_path, texts) == [SPANISH, RUSSIAN, PYTHON]
     assert list((tmp_path / "out-groups").glob("*.parquet"))
     assert kept("dedup", tmp_path, texts, keep="longest", mode="overwrite") == [SPANISH, RUSSIAN + " Fin.", PYTHON]
+
+
+def test_learn_trains_on_labels_and_learn_filter_keeps_what_the_model_scores_high(tmp_path: Path) -> None:
+    words = {"good": ["proof", "theorem", "lemma", "integral"], "bad": ["casino", "pills", "bonus", "winner"]}
+    rows = [
+        {"text": f"{words[label][number % 4]} {words[label][number % 3]} the of {number}", "quality": label}
+        for number in range(200)
+        for label in words
+    ]
+    (tmp_path / "labels.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    params = {"input": str(tmp_path / "labels.jsonl"), "output": str(tmp_path / "figures"), "head": "quality"}
+    params |= {"model": str(tmp_path / "model")}
+    learn = load_recipe("learn", {**params, "positive": {"quality": "good"}, "keep_fraction": 0.5})
+    learn.pipeline.run(executor=dcurate.InlineExecutor())
+    (figures,) = (path.read_text() for path in (tmp_path / "figures").glob("*.jsonl"))
+    assert json.loads(figures)["auc"] == 1.0
+    corpus = ["a new theorem and its proof", "casino bonus for a winner", "the lemma of an integral"]
+    trained = {"model": str(tmp_path / "model"), "head": "quality"}
+    assert kept("learn-filter", tmp_path, corpus, min_score=0.5, **trained) == [corpus[0], corpus[2]]
+    assert kept("learn-filter", tmp_path, corpus, min_score=0, mode="overwrite", **trained) == corpus
+    lines = "".join(path.read_text() for path in (tmp_path / "out").glob("*.jsonl")).splitlines()
+    (limit,) = Student.load(str(tmp_path / "model")).head("quality").thresholds.values()
+    high = [row["text"] for row in map(json.loads, lines) if row["student_score"] >= limit]
+    assert kept("learn-filter", tmp_path, corpus, mode="overwrite", **trained) == high
+
+
+def test_learn_asks_for_the_column_of_labels_and_learn_filter_for_a_model() -> None:
+    for name, param in (("learn", "head"), ("learn-filter", "model")):
+        with pytest.raises(PipelineError, match=f"param {param!r} has no default"):
+            load_recipe(name, {"input": "in"})

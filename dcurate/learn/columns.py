@@ -20,7 +20,7 @@ from dcurate.learn.head import Answering, StudentHead, heads_of, layout_of
 from dcurate.learn.student import COLUMNS_FORMAT, Student, read_array, read_card, write_model_folder
 from dcurate.learn.training import Epoch, ExampleSplit, Floats, Training, output_weights
 
-#: A number counts as at most so many standard deviations from the mean.
+#: A number counts as at most this many standard deviations from the mean.
 FARTHEST = 8.0
 _ARRAYS = ("means", "deviations", "rows", "weights")
 

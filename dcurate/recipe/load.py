@@ -80,7 +80,7 @@ def bundled_recipes() -> tuple[RecipeInfo, ...]:
 
 def _named_recipes() -> dict[str, Path]:
     """The files of recipes by their names; ``module:name`` for those of a package that announces the module."""
-    named = {path.stem: path for path in sorted((BUNDLED / "recipes").glob("*.yaml"))}
+    named = {path.stem: path for path in sorted((BUNDLED / "recipes").glob("*.yaml"), key=lambda path: path.stem)}
     for module, folder in folders_of_announced().items():
         named |= {f"{module}:{path.stem}": path for path in sorted(folder.glob("recipes/*.yaml"))}
     return named

@@ -22,7 +22,16 @@ def test_recipes_are_left_out_and_named_that_need_a_param_or_a_package_that_is_n
     done = [line.partition(":")[0] for line in result.stdout.splitlines() if ": compiled in" in line]
     left_out = [line.partition(":")[0] for line in result.stdout.splitlines() if ": left out" in line]
     assert sorted(done + left_out) == sorted(one.name for one in bundled_recipes())
-    assert left_out == ["images", "nemo-code", "pretrain", "speech-emilia", "speech-granary", "video-openvid"]
+    assert left_out == [
+        "images",
+        "learn",
+        "learn-filter",
+        "nemo-code",
+        "pretrain",
+        "speech-emilia",
+        "speech-granary",
+        "video-openvid",
+    ]
     assert "dcurate compile nemo-code --set tokenizer=VALUE" in result.stdout
     assert "pip install 'dcurate[images]'" in result.stdout
 
