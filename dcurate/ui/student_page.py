@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import heapq
 import json
 import math
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 from markupsafe import Markup
@@ -18,6 +20,9 @@ from dcurate.ui.templating import render
 
 #: Files of a model: what it is, its figures, and the page.
 CARD, FIGURES, PAGE = "card.json", "figures.json", "report.html"
+
+#: Classes of which all pairs are shown, at most; of more, this many pairs.
+MATRIX = 30
 
 #: For each head the number of documents of a corpus in each bin of its scores.
 CorpusScores = Mapping[str, Sequence[int]]
@@ -96,7 +101,19 @@ def _plots(head: Mapping[str, Any]) -> dict[str, Any]:
         plots.append(
             ("held examples by score", histogram(_bars(head["scores"]), _marks(head), log=False, words=_words(head)))
         )
-    return {"plots": plots}
+    return {"plots": plots, "confused": _confused(head) if len(head["labels"]) > MATRIX else None}
+
+
+def _confused(head: Mapping[str, Any]) -> list[tuple[str, str, int]]:
+    """The classes that are most often taken for another: what they are, for what they are taken, and how often."""
+    labels, counts = head["labels"], head["measures"].get("confusion", ())
+    pairs = [
+        (labels[truth], labels[answer], count)
+        for truth, row in enumerate(counts)
+        for answer, count in enumerate(row)
+        if count and truth != answer
+    ]
+    return heapq.nlargest(MATRIX, pairs, key=itemgetter(2))
 
 
 def _curves(listed: Sequence[Mapping[str, Any]], kind: str, *, diagonal: bool = False) -> Markup:

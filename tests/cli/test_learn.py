@@ -50,6 +50,19 @@ def test_the_page_is_written_beside_the_model_and_again_with_the_scores_of_a_cor
     assert "give the folder of a model" in result.output
 
 
+def test_a_student_of_columns_has_a_page_and_its_scores_are_compared_too(tmp_path):
+    rows = [{**row, "size": len(row["text"]) + 9 * row["fine"]} for row in texts(200)]
+    labels = written(tmp_path / "labels", rows)
+    model = tmp_path / "model"
+    shown = called(labels, "-o", model, "--feature", "size", "--corpus", labels)
+    assert "trained on 160 texts" in shown
+    assert "200 documents of the corpus by score" in (model / "report.html").read_text()
+    options = ("--feature", "size", "--fasttext", str(tmp_path / "model.bin"))
+    result = CliRunner().invoke(cli, ["learn", str(labels), "-o", str(tmp_path / "other"), *options])
+    assert "--feature learns from columns; leave one out" in result.output
+    assert not (tmp_path / "other").exists()
+
+
 def test_rules_that_exclude_each_other_and_pairs_without_a_class_are_refused(tmp_path):
     labels = written(tmp_path / "labels", texts(20))
     for options, sentence in (

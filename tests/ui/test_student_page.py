@@ -68,6 +68,19 @@ def test_a_page_is_written_where_it_is_wanted_and_shows_drift(model, tmp_path):
     assert "Drift" not in Path(write_student_page(str(model))).read_text()
 
 
+def test_a_page_of_a_thousand_classes_lists_the_pairs_that_are_confused_most():
+    labels = [f"class {number}" for number in range(1000)]
+    counts = [[int(row == column) for column in range(1000)] for row in range(1000)]
+    counts[7][8], counts[8][7] = 5, 9
+    head = {"name": "topic", "kind": "classes", "labels": labels, "positive": "", "groups": {}, "wrong": []}
+    measures = {"rows": 1014, "auc": 0.9, "f1": 0.9, "accuracy": 0.9, "confusion": counts}
+    card = {"data": {"train": 1, "validation": 1, "held": 1}}
+    text = student_page.student_page("model", card, {"heads": [{**head, "measures": measures}]}, {})
+    table = text[text.index("Most often taken for another") :]
+    assert table.index("<th>class 8</th>") < table.index("<th>class 7</th>")
+    assert len(text) < 60_000
+
+
 def test_folders_without_figures_and_damaged_ones_are_refused(tmp_path):
     with pytest.raises(DataError, match=r"has no card\.json; train the model again"):
         write_student_page(str(tmp_path))
