@@ -20,5 +20,6 @@ from .report import DedupReport as DedupReport
 from .report import dedup_report as dedup_report
 from .report_table import DedupReportTable as DedupReportTable
 from .shingles import Shingles as Shingles
+from .site_boilerplate import RemoveSiteBoilerplate as RemoveSiteBoilerplate
 
 __all__: list[str]
