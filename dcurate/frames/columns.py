@@ -367,6 +367,27 @@ def with_structures(
     return _put(table, name, pa.ListArray.from_arrays(pa.array(bounds, pa.int32(), mask=missing), content))
 
 
+def with_records(
+    table: pa.Table, name: str, fields: Sequence[str], records: Sequence[Sequence[Sequence[str]]]
+) -> pa.Table:
+    """Return the table with a column of lists of structures of texts added, null for an empty list.
+
+    Args:
+        fields: names of the texts.
+        records: texts of each structure, in the order of `fields`, of each row; null for an empty text.
+
+    Examples:
+        >>> table = with_records(pa.table({"a": [1, 2]}), "turns", ["who", "what"], [[("x", "y"), ("", "z")], []])
+        >>> table["turns"].to_pylist()
+        [[{'who': 'x', 'what': 'y'}, {'who': None, 'what': 'z'}], None]
+    """
+    kind = pa.list_(pa.struct([(field, pa.string()) for field in fields]))
+    rows = [
+        [dict(zip(fields, (text or None for text in record), strict=True)) for record in row] or None for row in records
+    ]
+    return _put(table, name, pa.array(rows, kind))
+
+
 def lists_of(table: pa.Table, name: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
     """The bounds and the numbers of a column of lists; the inverse of `with_lists`.
 

@@ -7,7 +7,7 @@ import inspect
 import logging
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -44,6 +44,20 @@ class PageSignals(NamedTuple):
     formula_ratio: float
 
 
+class Turn(NamedTuple):
+    """A post of a thread.
+
+    Args:
+        author: who wrote it, as the page has it; empty if it does not say.
+        date: when, as the page has it; empty if it does not say.
+        text: what.
+    """
+
+    author: str
+    date: str
+    text: str
+
+
 class PageParts(NamedTuple):
     """What an extractor takes out of a page.
 
@@ -51,11 +65,15 @@ class PageParts(NamedTuple):
         text: its main text; empty if it has none.
         comments: comments of readers, with an empty line between them; empty if there are none.
         signals: what it consists of; None if the extractor does not say.
+        turns: posts of a thread; empty if it is not one.
+        kind: kind of the page, such as ``"forum"``; empty if the extractor does not say.
     """
 
     text: str = ""
     comments: str = ""
     signals: PageSignals | None = None
+    turns: Sequence[Turn] = ()
+    kind: str = ""
 
 
 class HTMLExtractorAlgorithm(Part, ABC):
@@ -110,6 +128,10 @@ class HTMLExtractorAlgorithm(Part, ABC):
     def extract_parts(self, html: str, stop_words: frozenset[str], language: str) -> PageParts:
         """Return the main text of a page, and what else an extractor takes out that has `has_parts`."""
         return PageParts("\n\n".join(self.extract_text(html, stop_words, language) or ()))
+
+    def extract_with_structure(self, html: str, stop_words: frozenset[str], language: str) -> PageParts:
+        """Return the parts of a page with its turns and kind, if an extractor `has_parts`."""
+        return self.extract_parts(html, stop_words, language)
 
 
 @dataclass

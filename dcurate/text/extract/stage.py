@@ -14,11 +14,11 @@ from dcurate.core.batch import Rejection
 from dcurate.core.spec import StageSpec
 from dcurate.core.stage import ProcessingStage, Spec, WorkerMetadata
 from dcurate.errors import DcurateError, PipelineError
-from dcurate.frames.columns import optional_values, rows_at, values, with_column, with_text
+from dcurate.frames.columns import optional_values, rows_at, values, with_column, with_records, with_text
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.text import encodable
 from dcurate.redaction import text_of
-from dcurate.text.extract.algorithms import HTMLExtractorAlgorithm, PageSignals
+from dcurate.text.extract.algorithms import HTMLExtractorAlgorithm, PageSignals, Turn
 from dcurate.text.extract.charset import decoded, markup
 from dcurate.text.extract.language import unescaped
 from dcurate.text.extract.named import extractor
@@ -44,6 +44,8 @@ class Extracted(NamedTuple):
         error: why the text could not be taken out; empty if it could.
         comments: comments of readers; empty if there are none, or the extractor does not say.
         signals: what the page consists of; None if the extractor does not say.
+        turns: posts of a thread; empty if it is not one, or was not asked for.
+        kind: kind of the page; empty if it was not asked for.
     """
 
     text: str = ""
@@ -51,6 +53,8 @@ class Extracted(NamedTuple):
     error: str = ""
     comments: str = ""
     signals: PageSignals | None = None
+    turns: Sequence[Turn] = ()
+    kind: str = ""
 
 
 @dataclass
@@ -76,6 +80,11 @@ class HtmlExtractor(ProcessingStage[DocumentBatch, DocumentBatch]):
         signals_prefix: adds columns, with this before their names, for what a page consists of: ``link_ratio`` and
             ``boilerplate_ratio`` of all text that it shows, ``code_ratio``, ``table_ratio`` and ``formula_ratio`` of
             its main text, each 0 to 1; only ``"dcurate"`` makes them. Filter by them with `NumberRangeFilter`.
+        kind_field: a column for the kind of the page: ``"article"``, ``"forum"``, ``"product"``, ``"listing"``,
+            ``"documentation"`` or ``"other"``; by its types of schema.org and OpenGraph and by the program that made
+            it, else by its structure; only ``"dcurate"`` makes it.
+        turns_field: a column for the posts of a thread: a list of structures with ``author``, ``date`` (both as the
+            page has them) and ``text``, null where the page is not a thread; only ``"dcurate"`` makes it.
         language_field: a column with the page's language (ISO 639 code or English name), for extractors that use stop
             words. Without it, or where it is null, the language is guessed from the stop words in the page's
             text; if that fails, no stop words are used.
@@ -103,6 +112,8 @@ class HtmlExtractor(ProcessingStage[DocumentBatch, DocumentBatch]):
     charset_field: str = "charset"
     comments_field: str | None = None
     signals_prefix: str | None = None
+    kind_field: str | None = None
+    turns_field: str | None = None
     language_field: str | None = None
     keep_html: bool = False
     largest_page: int = 20_000_000
@@ -112,7 +123,12 @@ class HtmlExtractor(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     def __post_init__(self) -> None:
         algorithm = extractor(self.algorithm, self.algorithm_kwargs)
-        parts = {"comments_field": self.comments_field, "signals_prefix": self.signals_prefix}
+        parts = {
+            "comments_field": self.comments_field,
+            "signals_prefix": self.signals_prefix,
+            "kind_field": self.kind_field,
+            "turns_field": self.turns_field,
+        }
         for setting, value in parts.items():
             if value is not None and not algorithm.has_parts:
                 raise PipelineError(
@@ -131,8 +147,9 @@ class HtmlExtractor(ProcessingStage[DocumentBatch, DocumentBatch]):
         return [self.charset_field]
 
     def outputs(self) -> Spec:
-        names = [name for name in (self.text_field, self.title_field, self.comments_field) if name]
-        return ["data"], [*names, *self._signals()]
+        texts = (self.text_field, self.title_field, self.comments_field, self.kind_field)
+        names = [name for name in texts if name]
+        return ["data"], [*names, *self._signals(), *([self.turns_field] if self.turns_field else [])]
 
     def dropped_columns(self) -> Sequence[str]:
         return [] if self.keep_html or self.html_field in self.outputs()[1] else [self.html_field]
@@ -156,9 +173,13 @@ class HtmlExtractor(ProcessingStage[DocumentBatch, DocumentBatch]):
             rows = with_text(rows, self.title_field, [extraction.title or None for extraction in extractions])
         if self.comments_field:
             rows = with_text(rows, self.comments_field, [extraction.comments or None for extraction in extractions])
+        if self.kind_field:
+            rows = with_text(rows, self.kind_field, [extraction.kind or None for extraction in extractions])
         for number, name in enumerate(self._signals()):
             numbers = [extraction.signals[number] if extraction.signals else np.nan for extraction in extractions]
             rows = with_column(rows, name, np.array(numbers, np.float64))
+        if self.turns_field:
+            rows = with_records(rows, self.turns_field, Turn._fields, [extraction.turns for extraction in extractions])
         if not self.keep_html and self.html_field not in self.outputs()[1]:
             rows = rows.drop_columns([self.html_field])
         rows = rows_at(rows, np.flatnonzero([bool(extraction.text) for extraction in extractions]))
@@ -179,14 +200,20 @@ class HtmlExtractor(ProcessingStage[DocumentBatch, DocumentBatch]):
             if not source.strip():
                 return Extracted()
             words = self._stop_words(source, language) if self._extractor.uses_stop_words else _NO_STOP_WORDS
-            parts = self._extractor.extract_parts(source, *words)
+            structured = self.kind_field or self.turns_field
+            extract = self._extractor.extract_with_structure if structured else self._extractor.extract_parts
+            parts = extract(source, *words)
         except DcurateError:
             raise
         except Exception as error:  # libraries raise undocumented errors on unusual pages
             return Extracted(error=f"{type(error).__name__}: {text_of(error, 400)}")
-        text, comments, signals = parts
         return Extracted(
-            encodable(text.strip()), encodable(_title(source)), comments=encodable(comments.strip()), signals=signals
+            encodable(parts.text.strip()),
+            encodable(_title(source)),
+            comments=encodable(parts.comments.strip()),
+            signals=parts.signals,
+            turns=[Turn(*(encodable(part.strip()) for part in turn)) for turn in parts.turns],
+            kind=parts.kind,
         )
 
     def _stop_words(self, page: str, language: str | None) -> StopWords:

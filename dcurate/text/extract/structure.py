@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from dcurate.core.extras import needed
-from dcurate.text.extract.algorithms import HTMLExtractorAlgorithm, PageParts
+from dcurate.text.extract.algorithms import HTMLExtractorAlgorithm, PageParts, Turn
 from dcurate.text.extract.blocks import HtmlBlock, HtmlPage
 from dcurate.text.extract.main_content import main_content
+from dcurate.text.extract.page_facts import LinkedData
+from dcurate.text.extract.page_kind import FORUM, kind_of
 from dcurate.text.extract.page_parts import comments_of, signals_of
 from dcurate.text.extract.reader import PageReader
+from dcurate.text.extract.structure_reader import StructurePage, StructureReader
+from dcurate.text.extract.tags import scan_tags
+from dcurate.text.extract.threads import posts_of, turns_in
 from dcurate.text.extract.writer import written
 
 
@@ -72,13 +77,31 @@ class DcurateExtractor(HTMLExtractorAlgorithm):
         comments = written(comments_of(page, blocks), self.markdown)
         return PageParts(written(blocks, self.markdown), comments, signals_of(page, blocks))
 
+    def extract_with_structure(self, html: str, stop_words: frozenset[str], language: str) -> PageParts:
+        parts = self.extract_parts(html, stop_words, language)
+        assert parts.signals is not None
+        page: StructurePage = self._parse(html, StructureReader(self.markdown, self.links))
+        tags = scan_tags(html)
+        posts = posts_of(page)
+        turns = [Turn(post.author, post.date, written(post.blocks, self.markdown)) for post in posts]
+        by_data = turns_in(LinkedData.of(tags.json_ld), self._shown)
+        kind = kind_of(page, tags, posts, parts.signals)
+        turns = by_data if len(by_data) > len(turns) else turns
+        return parts._replace(turns=turns if kind == FORUM else (), kind=kind)
+
+    def _shown(self, html: str) -> str:
+        """Return the text of a piece of a page; one without tags as it is."""
+        return written(self.read(html).blocks, self.markdown) if "<" in html else html
+
     def _blocks(self, page: HtmlPage) -> list[HtmlBlock]:
         return main_content(page) if self.main_content else page.blocks
 
     def read(self, html: str) -> HtmlPage:
         """Return the blocks of a page, those of its main content and those around it."""
-        reader = PageReader(self.markdown, self.links, self.alt_texts)
+        page: HtmlPage = self._parse(html, PageReader(self.markdown, self.links, self.alt_texts))
+        return page
+
+    def _parse(self, html: str, reader: PageReader) -> Any:
         parser = self._loaded()(target=reader, huge_tree=True, encoding="utf-8")
         parser.feed(html.encode("utf-8", "replace"))
-        page: HtmlPage = parser.close()
-        return page
+        return parser.close()

@@ -61,6 +61,11 @@ class HtmlTable:
     def end_cell(self, end: int) -> None:
         self._rows[-1][-1].end = end
 
+    @property
+    def says_data(self) -> bool:
+        """Whether its markup says that it is one of data: by its class or role, a caption, or cells that are heads."""
+        return self._data or bool(self.caption) or any(cell.head for row in self._rows for cell in row)
+
     def rows_of_data(self, blocks: Sequence[HtmlBlock]) -> str | None:
         """Return the table as Markdown; None if it lays out the page, or holds blocks that do not fit in a cell."""
         rows = [row for row in self._rows if row]
@@ -68,7 +73,7 @@ class HtmlTable:
         if self._layout or self.holds_table or len(rows) < 2 or max(map(len, rows)) < 2:
             return None
         inner = blocks[self.first :]
-        data = self._data or bool(self.caption) or any(cell.head for cell in cells)
+        data = self.says_data
         if any((block.kind == CODE and "\n" in block.text) or (block.kind == HEADING and not data) for block in inner):
             return None
         if sum(block.size for block in inner) > (_LONG_CELL_OF_DATA if data else _LONG_CELL) * len(cells):

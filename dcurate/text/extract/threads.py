@@ -1,0 +1,278 @@
+"""The posts of a thread: who wrote them, when, and what."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+from dcurate.text.extract.algorithms import Turn
+from dcurate.text.extract.blocks import CODE, FORMULA, HEADING, PARAGRAPH, TABLE, HtmlBlock
+from dcurate.text.extract.cues import AUTHOR, BODY, BY_SCHEMA, DATE, IN_TEXT, POST, UNSEEN
+from dcurate.text.extract.hints import ASIDE
+from dcurate.text.extract.page_facts import LinkedData
+from dcurate.text.extract.structure_reader import Mark, StructurePage, date_in, is_of_another
+
+#: Types of JSON-LD that are posts, and the properties that hold further posts.
+_POSTS = frozenset(("DiscussionForumPosting", "SocialMediaPosting", "Question", "Answer", "Comment"))
+_INNER = ("mainEntity", "acceptedAnswer", "suggestedAnswer", "comment", "hasPart")
+_PUBLISHED = ("datePublished", "dateCreated")
+#: Least number of posts of a thread that says nothing of schema.org.
+_LEAST_POSTS = 2
+#: Part of a post's text that is in an element from which on that element has all of it.
+_NEARLY_ALL = 0.6
+_LINK = 0.5
+#: What differs between elements that are alike.
+_NUMBERS = re.compile(r"\d+|odd|even|alt")
+#: Elements that hold a piece of a text, never all of it.
+_LEAVES = frozenset(("p", "li", "ul", "ol", "blockquote", "pre", "table", "tr", "h1", "h2", "h3", "h4", "h5", "h6"))
+
+
+class Post(NamedTuple):
+    """A post as it is on the page.
+
+    Args:
+        author: who wrote it, as the page has it; empty if it does not say.
+        date: when, likewise.
+        blocks: blocks of its text.
+        size: bytes of all text in its element.
+        name: tag and first class of its element.
+    """
+
+    author: str
+    date: str
+    blocks: list[HtmlBlock]
+    size: int
+    name: str
+
+
+def posts_of(page: StructurePage) -> list[Post]:
+    """Return the posts of a page in its order; none if it is not a thread.
+
+    Elements that are posts by schema.org, class or id count first: those that have an author or a date, and a text.
+    Where there are fewer than two, posts are elements beside each other that each have an author and a date.
+    """
+    dated = [mark for mark in page.marks if not (mark.cues & DATE and _is_of_another(page, mark))]
+    marks = sorted([*dated, *_dates_in_text(page)], key=lambda mark: mark.first)
+    for nodes in (_named(page), _beside_each_other(page, marks)):
+        posts = _posts_at(page, nodes, marks)
+        by_schema = any(page.cues[node] & BY_SCHEMA for node in nodes)
+        if len(posts) >= _LEAST_POSTS or (posts and by_schema):
+            return posts
+    return []
+
+
+def _dates_in_text(page: StructurePage) -> list[Mark]:
+    """Return the dates of short blocks in which no element says where the date is."""
+    marked = {mark.first for mark in page.marks if mark.cues & DATE and not mark.cues & UNSEEN}
+    found = []
+    for place, block in enumerate(page.blocks):
+        date = date_in(block.text) if place not in marked and not block.quotes and block.node >= 0 else ""
+        if date:
+            found.append(Mark(DATE | IN_TEXT, block.node, place, place + 1, date))
+    return found
+
+
+def _is_of_another(page: StructurePage, mark: Mark) -> bool:
+    block = page.blocks[mark.first] if mark.first < len(page.blocks) else None
+    return block is not None and block.node == mark.node and is_of_another(block.text)
+
+
+def _named(page: StructurePage) -> set[int]:
+    return {node for node, cues in enumerate(page.cues) if cues & POST}
+
+
+def _beside_each_other(page: StructurePage, marks: Sequence[Mark]) -> set[int]:
+    """Return elements with an author and a date, at least two alike beside each other, without linked titles."""
+    has = [0] * len(page.parents)
+    for mark in marks:
+        if mark.node >= 0:
+            has[mark.node] |= mark.cues & (AUTHOR | DATE)
+    for node in range(len(has) - 1, 0, -1):
+        if page.parents[node] >= 0:
+            has[page.parents[node]] |= has[node]
+    both = [
+        node
+        for node, cues in enumerate(has)
+        if cues == AUTHOR | DATE and page.parents[node] >= 0 and not page.hints[node] & ASIDE
+    ]
+    kinds = {node: (page.parents[node], _NUMBERS.sub("", page.names[node])) for node in both}
+    alike = Counter(kinds.values())
+    names = _places_of(marks)
+    titled = Counter(kinds[node] for node in both if _has_linked_title(page, node, names))
+    return {node for node in both if alike[kinds[node]] >= max(_LEAST_POSTS, 2 * titled[kinds[node]] + 1)}
+
+
+def _has_linked_title(page: StructurePage, node: int, names: set[int]) -> bool:
+    places = range(page.firsts[node], min(page.ends[node], page.firsts[node] + 3))
+    return any(page.blocks[place].kind == HEADING and _is_link(page, place) for place in places if place not in names)
+
+
+def _posts_at(page: StructurePage, nodes: set[int], marks: Sequence[Mark]) -> list[Post]:
+    """Return the posts of elements; one without an author and a date, or without text, is part of what is around it."""
+    within = _innermost(page, nodes)
+    marked = {within[mark.node] for mark in marks if mark.node >= 0}
+    nodes = {node for node in nodes if node in marked}
+    within = _innermost(page, nodes)
+    own: dict[int, list[int]] = {node: [] for node in sorted(nodes)}
+    for place, block in enumerate(page.blocks):
+        if block.node >= 0 and within[block.node] >= 0:
+            own[within[block.node]].append(place)
+    of_post: dict[int, list[Mark]] = {node: [] for node in own}
+    for mark in marks:
+        if mark.node >= 0 and within[mark.node] >= 0:
+            of_post[within[mark.node]].append(mark)
+    lines: dict[int, list[HtmlBlock]] = {}
+    for mark in page.lines:
+        if mark.node >= 0 and within[mark.node] >= 0:
+            line = HtmlBlock(PARAGRAPH, mark.text, mark.node, len(mark.text), None)
+            lines.setdefault(within[mark.node], []).append(line)
+    bodies = _bodies(page, within, of_post)
+    usual = _usual_body(page, own, of_post, within)
+    with_marks = _places_of(marks)
+    sizes = (0 if place in with_marks else block.size for place, block in enumerate(page.blocks))
+    unmarked = list(accumulate(sizes, initial=0))
+    posts = []
+    for node, places in own.items():
+        author, date = _best(of_post[node], AUTHOR), _best(of_post[node], DATE)
+        body = bodies.get(node, -1)
+        if body < 0:
+            named = [inner for inner in _inner_nodes(page, places, node) if page.names[inner] == usual]
+            body = max(
+                named,
+                key=lambda inner: (unmarked[page.ends[inner]] - unmarked[page.firsts[inner]], -inner),
+                default=node,
+            )
+        blocks = _text_blocks(page, places, body, of_post[node]) or lines.get(node, [])
+        if blocks:
+            size = sum(page.blocks[place].size for place in places)
+            posts.append(Post(author, date.removeprefix(author), blocks, size, _NUMBERS.sub("", page.names[node])))
+    return posts
+
+
+def _innermost(page: StructurePage, nodes: set[int]) -> list[int]:
+    """Return the innermost of some elements around each element, or itself; -1 for none."""
+    within: list[int] = []
+    for node, parent in enumerate(page.parents):
+        within.append(node if node in nodes else within[parent] if parent >= 0 else -1)
+    return within
+
+
+def _best(marks: Sequence[Mark], cue: int) -> str:
+    """Return the text of the first mark: one that is shown before others, and one by schema.org before those."""
+    ranks = [(mark.cues & UNSEEN, mark.cues & IN_TEXT, not mark.cues & BY_SCHEMA) for mark in marks if mark.cues & cue]
+    texts = [mark.text for mark in marks if mark.cues & cue]
+    return texts[ranks.index(min(ranks))] if texts else ""
+
+
+def _bodies(page: StructurePage, within: Sequence[int], marks: Mapping[int, Sequence[Mark]]) -> dict[int, int]:
+    """Return the element with the text of each post that has one by its name.
+
+    It is the largest without author and date, and the innermost of those with the same text apart from headings.
+    """
+    spoilt = set()
+    for node, of_post in marks.items():
+        for mark in of_post:
+            inner = mark.node
+            while inner > node and inner not in spoilt:
+                spoilt.add(inner)
+                inner = page.parents[inner]
+    texts = list(accumulate((block.kind != HEADING for block in page.blocks), initial=0))
+    text_of = [texts[end] - texts[first] for first, end in zip(page.firsts, page.ends, strict=True)]
+    best: dict[int, int] = {}
+    for node, cues in enumerate(page.cues):
+        post, size = within[node], page.ends[node] - page.firsts[node]
+        if cues & BODY and post >= 0 and size and node != post and node not in spoilt:
+            before = best.get(post, -1)
+            inside = before >= 0 and page.ends[node] <= page.ends[before]
+            if before < 0 or (text_of[node] == text_of[before] if inside else text_of[node] > text_of[before]):
+                best[post] = node
+    return best
+
+
+def _inner_nodes(page: StructurePage, places: Sequence[int], post: int) -> Iterator[int]:
+    """Yield the elements around the blocks of a post, within it, each once; few steps for each block."""
+    seen = {post}
+    for place in places:
+        node = page.blocks[place].node
+        while node not in seen and node >= 0:
+            seen.add(node)
+            yield node
+            node = page.parents[node]
+
+
+def _usual_body(
+    page: StructurePage, own: Mapping[int, Sequence[int]], marks: Mapping[int, Sequence[Mark]], within: Sequence[int]
+) -> str:
+    """Return the name of the element that has most of the text of posts."""
+    worths: Counter[str] = Counter()
+    for post, places in own.items():
+        with_marks = _places_of(marks[post])
+        worth: Counter[int] = Counter()
+        total = 0
+        for place in places:
+            block = page.blocks[place]
+            if place not in with_marks and block.linked <= _LINK * block.size:
+                worth[block.node] += block.size
+                total += block.size
+        for node in sorted(_inner_nodes(page, places, post), reverse=True):
+            if worth[node] >= _NEARLY_ALL * total > 0 and page.names[node].partition(".")[0] not in _LEAVES:
+                worths[page.names[node]] += worth[node]
+                break
+            if page.parents[node] > post:
+                worth[page.parents[node]] += worth[node]
+    return worths.most_common(1)[0][0] if worths else ""
+
+
+def _places_of(marks: Sequence[Mark]) -> set[int]:
+    """Return the numbers of the blocks that have an author or a date; no more than a few of each."""
+    return {place for mark in marks for place in range(mark.first, min(mark.end, mark.first + 20))}
+
+
+def _text_blocks(page: StructurePage, places: Sequence[int], body: int, marks: Sequence[Mark]) -> list[HtmlBlock]:
+    """Return the blocks of the text of a post, without those that have its author or date, or are links."""
+    around = _places_of(marks) if not page.cues[body] & BODY else set()
+    return [
+        page.blocks[place]
+        for place in places
+        if page.firsts[body] <= place < page.ends[body]
+        and place not in around
+        and (page.blocks[place].kind in (CODE, TABLE, FORMULA) or page.cues[body] & BODY or not _is_link(page, place))
+    ]
+
+
+def _is_link(page: StructurePage, place: int) -> bool:
+    block = page.blocks[place]
+    return block.linked > _LINK * block.size
+
+
+def turns_in(data: LinkedData, text_of: Callable[[str], str]) -> list[Turn]:
+    """Return the posts that a page's JSON-LD has, in order: a question before its answers, a post before comments.
+
+    Args:
+        data: JSON-LD of the page.
+        text_of: function that makes plain text of a text with tags.
+    """
+    turns = []
+    stack: list[Any] = list(reversed(data.nodes))
+    while stack:
+        node = stack.pop()
+        if not isinstance(node, Mapping):
+            continue
+        types = {name for name in _listed(node.get("@type")) if isinstance(name, str)}
+        text = next((node[name] for name in ("text", "articleBody") if isinstance(node.get(name), str)), "")
+        if types & _POSTS and text.strip():
+            author = node.get("author")
+            author = author[0] if isinstance(author, list) and author else author
+            author = author.get("name") if isinstance(author, Mapping) else author
+            date = next((node[name] for name in _PUBLISHED if isinstance(node.get(name), str)), "")
+            turns.append(Turn(author if isinstance(author, str) else "", date, text_of(text)))
+        inner = [value for name in _INNER for value in _listed(node.get(name))]
+        stack.extend(reversed(inner))
+    return turns
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
