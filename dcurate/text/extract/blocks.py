@@ -23,9 +23,10 @@ class HtmlBlock:
         language: language of code; empty if the page does not name it.
         begins: whether it is the first block of its list item.
         quotes: number of quotes around it.
+        note: number of the footnote that it is of; 0 for none.
     """
 
-    __slots__ = ("begins", "items", "kind", "language", "level", "linked", "node", "quotes", "size", "text")
+    __slots__ = ("begins", "items", "kind", "language", "level", "linked", "node", "note", "quotes", "size", "text")
 
     def __init__(self, kind: int, text: str, node: int, size: int, items: ListItem | None) -> None:
         self.kind = kind
@@ -38,6 +39,7 @@ class HtmlBlock:
         self.language = ""
         self.begins = False
         self.quotes = 0
+        self.note = 0
 
 
 class ListItem:
@@ -69,6 +71,7 @@ class HtmlPage:
         hints: bits of `dcurate.text.extract.hints` of each element.
         firsts: number of the first block of each element.
         ends: number after that of the last block of each element.
+        notes: number of footnotes.
     """
 
     blocks: list[HtmlBlock] = field(default_factory=list)
@@ -76,3 +79,4 @@ class HtmlPage:
     hints: list[int] = field(default_factory=list)
     firsts: list[int] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
+    notes: int = 0

@@ -9,10 +9,11 @@ from typing import Protocol
 from dcurate.text.extract import blocks as kinds
 from dcurate.text.extract.blocks import HtmlBlock, HtmlPage, ListItem
 from dcurate.text.extract.code_reader import CodeReader, code_language
+from dcurate.text.extract.footnotes import Footnotes, is_back_link
 from dcurate.text.extract.formulas import FormulaReader, of_image, undelimited
 from dcurate.text.extract.hints import CODED, HIDDEN, MATH, OUT, TAGS, hints_of
-from dcurate.text.extract.tables import HtmlTable
-from dcurate.text.extract.writer import fence
+from dcurate.text.extract.tables import HtmlCell, HtmlTable
+from dcurate.text.extract.writer import address_in_link, fence
 
 _BREAK = "\0"
 #: Characters of spaces and line breaks of LaTeX.
@@ -99,6 +100,7 @@ class PageReader:
         self._tables: list[HtmlTable] = []
         self._code_languages: list[str] = []
         self._last_formula = ""
+        self._footnotes, self._note = Footnotes(), 0
         self._at_close = self._close
         self._starts: dict[str, Callable[[str, Mapping[str, str]], object]] = {
             **dict.fromkeys(_LEFT_OUT, self._start_left_out),
@@ -158,6 +160,7 @@ class PageReader:
 
     def close(self) -> HtmlPage:
         self._flush()
+        self._footnotes.finish(self.page)
         return self.page
 
     def _at_end(self, action: Callable[[], None]) -> None:
@@ -197,6 +200,10 @@ class PageReader:
         self._pending.append((self._depth, self._at_close))
         if hints & MATH:
             self._at_end(self._end_math)
+        if self._markdown and not self._note and "id" in attributes:
+            self._note = self._footnotes.define(attributes["id"])
+            if self._note:
+                self._at_end(self._end_note)
         if hints & CODED:
             self._code_languages.append(code_language(attributes, strict=True))
             self._at_end(self._drop_code_language)
@@ -207,6 +214,11 @@ class PageReader:
             self._flush()
         self._ends[self._node] = len(self._blocks)
         self._node = self._parents[self._node]
+
+    def _end_note(self) -> None:
+        if self._parts:
+            self._flush()
+        self._note = 0
 
     def _drop_code_language(self) -> None:
         self._code_languages.pop()
@@ -235,11 +247,12 @@ class PageReader:
             self._add(self._kind, text, linked)
 
     def _add(self, kind: int, text: str, linked: int = 0) -> HtmlBlock:
-        block = HtmlBlock(kind, text, self._node, size_of(text), self._item)
+        block = HtmlBlock(kind, text, self._node, size_of(text), None if self._note else self._item)
+        block.note = self._note
         block.linked = linked
         block.quotes = self._quotes
         block.level = self._level
-        item = self._item
+        item = block.items
         if item is not None and not item.begun:
             block.begins = item.begun = True
         self.page.blocks.append(block)
@@ -349,15 +362,15 @@ class PageReader:
     def _start_cell(self, tag: str, attributes: Mapping[str, str]) -> None:
         if self._open(tag, attributes) and self._tables:
             table = self._tables[-1]
-            table.start_cell(tag, attributes, len(self.page.blocks))
+            cell = table.start_cell(tag, attributes, len(self.page.blocks))
             item, self._item = self._item, None
-            self._at_end(lambda: self._end_cell(table, item))
+            self._at_end(lambda: self._end_cell(cell, item))
 
-    def _end_cell(self, table: HtmlTable, item: ListItem | None) -> None:
+    def _end_cell(self, cell: HtmlCell, item: ListItem | None) -> None:
         if self._parts:
             self._flush()
         self._item = item
-        table.end_cell(len(self.page.blocks))
+        cell.end = len(self.page.blocks)
 
     def _start_caption(self, tag: str, attributes: Mapping[str, str]) -> None:
         if self._open(tag, attributes) and self._tables:
@@ -389,7 +402,21 @@ class PageReader:
             self._leave_to(_NOTHING)
         elif self._link_from < 0 and "href" in attributes:
             self._link_from = len(self._parts)
-            self._at_end(partial(self._end_link, attributes["href"] if self._links else ""))
+            if self._markdown and attributes["href"].startswith("#"):
+                self._at_end(partial(self._end_anchor, attributes))
+            else:
+                self._at_end(partial(self._end_link, attributes["href"] if self._links else ""))
+
+    def _end_anchor(self, attributes: Mapping[str, str]) -> None:
+        """End a link within the page: a reference to a footnote, a link back from one, or another."""
+        first = self._link_from
+        shown = " ".join("".join(self._parts[first:]).split())
+        mark = "" if self._note else self._footnotes.reference(attributes, shown)
+        if mark or (self._note and is_back_link(attributes, shown)):
+            self._parts[first:] = [mark] if mark else []
+            self._link_from = -1
+        else:
+            self._end_link(attributes["href"] if self._links else "")
 
     def _end_link(self, address: str) -> None:
         text = "".join(self._parts[self._link_from :])
@@ -397,7 +424,7 @@ class PageReader:
         self._linked += size_of(shown)
         if address and shown and _BREAK not in text:
             before, after = text[: len(text) - len(text.lstrip())], text[len(text.rstrip()) :]
-            self._parts[self._link_from :] = [f"{before}[{shown}]({address}){after}"]
+            self._parts[self._link_from :] = [f"{before}[{shown}]({address_in_link(address)}){after}"]
         self._link_from = -1
 
     def _start_inline_code(self, tag: str, attributes: Mapping[str, str]) -> None:
@@ -418,7 +445,9 @@ class PageReader:
                 self._formula(formula, False)
         elif self._images and attributes.get("alt", "").strip():
             alternative = " ".join(attributes["alt"].split())
-            self._parts.append(f"![{alternative}]({attributes.get('src', '')})" if self._markdown else alternative)
+            self._parts.append(
+                f"![{alternative}]({address_in_link(attributes.get('src', ''))})" if self._markdown else alternative
+            )
 
     # Code and formulas
 

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from dcurate.core.extras import needed
 from dcurate.text.extract.algorithms import HTMLExtractorAlgorithm, PageParts, Turn
 from dcurate.text.extract.blocks import HtmlBlock, HtmlPage
+from dcurate.text.extract.footnotes import with_notes
 from dcurate.text.extract.main_content import main_content
 from dcurate.text.extract.page_facts import LinkedData
 from dcurate.text.extract.page_kind import FORUM, kind_of
@@ -34,8 +35,8 @@ class DcurateExtractor(HTMLExtractorAlgorithm):
     The heading of the first level before the text is left out: it is the title.
 
     Args:
-        markdown: whether headings, lists, quotes, definitions and code are marked as in Markdown, with the language of
-            code that the page names.
+        markdown: whether headings, lists, quotes, definitions, footnotes and code are marked as in Markdown, with the
+            language of code that the page names.
         main_content: whether what is around the content, such as navigation and comments, is left out.
         links: whether addresses of links are kept, as in Markdown.
         alt_texts: whether alternative texts of images are kept.
@@ -94,7 +95,7 @@ class DcurateExtractor(HTMLExtractorAlgorithm):
         return written(self.read(html).blocks, self.markdown) if "<" in html else html
 
     def _blocks(self, page: HtmlPage) -> list[HtmlBlock]:
-        return main_content(page) if self.main_content else page.blocks
+        return with_notes(page, main_content(page)) if self.main_content else page.blocks
 
     def read(self, html: str) -> HtmlPage:
         """Return the blocks of a page, those of its main content and those around it."""

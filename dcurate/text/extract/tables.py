@@ -20,7 +20,9 @@ _LARGEST_SPAN = 1_000
 
 
 @dataclass
-class _HtmlCell:
+class HtmlCell:
+    """A cell of a table: its blocks, and what it spans."""
+
     first: int
     end: int
     head: bool
@@ -47,19 +49,17 @@ class HtmlTable:
             "table",
             "grid",
         )
-        self._rows: list[list[_HtmlCell]] = []
+        self._rows: list[list[HtmlCell]] = []
 
     def start_row(self) -> None:
         self._rows.append([])
 
-    def start_cell(self, tag: str, attributes: Mapping[str, str], first: int) -> None:
+    def start_cell(self, tag: str, attributes: Mapping[str, str], first: int) -> HtmlCell:
         if not self._rows:
             self._rows.append([])
-        cell = _HtmlCell(first, first, tag == "th", _span(attributes, "colspan"), _span(attributes, "rowspan"))
+        cell = HtmlCell(first, first, tag == "th", _span(attributes, "colspan"), _span(attributes, "rowspan"))
         self._rows[-1].append(cell)
-
-    def end_cell(self, end: int) -> None:
-        self._rows[-1][-1].end = end
+        return cell
 
     @property
     def says_data(self) -> bool:
@@ -84,14 +84,14 @@ class HtmlTable:
         return None if grid is None else in_markdown(grid)
 
 
-def _is_layout(rows: Sequence[Sequence[_HtmlCell]], inner: Sequence[HtmlBlock]) -> bool:
+def _is_layout(rows: Sequence[Sequence[HtmlCell]], inner: Sequence[HtmlBlock]) -> bool:
     """Return whether a table without heads is a layout: it has empty cells, mostly links, or many blocks a cell."""
     cells = sum(map(len, rows))
     linked = sum(block.linked for block in inner)
     return len(inner) > 2 * cells or linked * 2 > sum(block.size for block in inner) or len(inner) * 2 < cells
 
 
-def _grid(rows: Sequence[Sequence[_HtmlCell]], blocks: Sequence[HtmlBlock]) -> list[list[str]] | None:
+def _grid(rows: Sequence[Sequence[HtmlCell]], blocks: Sequence[HtmlBlock]) -> list[list[str]] | None:
     """Return the texts by row and column, a span at its first place; None if spans make the grid too large."""
     most = _PLACES + _PLACES_A_CELL * sum(map(len, rows))
     grid: list[list[str]] = []

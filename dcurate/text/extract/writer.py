@@ -18,11 +18,20 @@ def written(blocks: Sequence[HtmlBlock], markdown: bool) -> str:
     out: list[str] = []
     before: HtmlBlock | None = None
     for block in blocks:
+        if not block.text:  # the mark before a footnote
+            continue
         if before is not None:
             out.append("\n" if _close(before, block) else "\n\n")
-        out.append(_text_of(block, markdown))
+        out.append(_noted(block, before) if block.note else _text_of(block, markdown))
         before = block
     return "".join(out)
+
+
+def _noted(block: HtmlBlock, before: HtmlBlock | None) -> str:
+    """Return a block of a footnote: the first with its mark, the others and further lines indented."""
+    text = _marked(block).replace("\n", "\n    ")
+    first = before is None or before.note != block.note
+    return f"[^{block.note}]: {text}" if first else f"    {text}"
 
 
 def _close(before: HtmlBlock, block: HtmlBlock) -> bool:
@@ -66,6 +75,17 @@ def _marked(block: HtmlBlock) -> str:
     return text
 
 
+def address_in_link(address: str) -> str:
+    """Return an address as it may be in a link of Markdown: without spaces, parentheses and signs that end it.
+
+    Examples:
+        >>> address_in_link(" /a b/c_(d)?e=<f> ")
+        '/a%20b/c_%28d%29?e=%3Cf%3E'
+    """
+    return _ENDING.sub(lambda sign: f"%{ord(sign[0]):02X}", " ".join(address.split()))
+
+
+_ENDING = re.compile(r"[\x00-\x20()<>\\\x7f]")
 #: Deepest level of lists and quotes that is written; deeper ones get this one, so that a text is linear in its page.
 _DEEPEST = 8
 

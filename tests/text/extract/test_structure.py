@@ -273,3 +273,7 @@ ELEMENTS = [
 def test_any_order_of_elements_is_read_and_no_word_is_made(page):
     for markdown in (False, True):
         assert all_of(page, markdown=markdown).count("word") <= page.count("word")
+
+
+def test_a_row_that_begins_within_a_cell_ends_no_page() -> None:
+    assert all_of(f"<table><tr><td><b><tr>{PROSE}</table>") == PROSE.strip()
