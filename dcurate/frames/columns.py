@@ -325,7 +325,7 @@ def _column(table: pa.Table, name: str) -> pa.ChunkedArray:
     return table.column(name)
 
 
-def with_texts_each(table: pa.Table, name: str, texts: Sequence[Sequence[str]]) -> pa.Table:
+def with_texts_each(table: pa.Table, name: str, texts: Sequence[Sequence[str | None]]) -> pa.Table:
     """The table with a column added: a list of texts in each row.
 
     Examples:

@@ -58,6 +58,20 @@ class Turn(NamedTuple):
     text: str
 
 
+class Piece(NamedTuple):
+    """A text or an image of a page.
+
+    Args:
+        text: the text; None for an image.
+        image: address of the image; None for a text.
+        alternative: alternative text of the image; None if it has none.
+    """
+
+    text: str | None
+    image: str | None
+    alternative: str | None
+
+
 class PageParts(NamedTuple):
     """What an extractor takes out of a page.
 
@@ -132,6 +146,15 @@ class HTMLExtractorAlgorithm(Part, ABC):
     def extract_with_structure(self, html: str, stop_words: frozenset[str], language: str) -> PageParts:
         """Return the parts of a page with its turns and kind, if an extractor `has_parts`."""
         return self.extract_parts(html, stop_words, language)
+
+    def extract_pieces(self, html: str, url: str) -> Sequence[Piece]:
+        """Return the texts and images of a page in order, if an extractor `has_parts`.
+
+        Args:
+            html: the page.
+            url: its address, which those of images are resolved against; empty if it is not known.
+        """
+        return ()
 
 
 @dataclass

@@ -80,7 +80,7 @@ def facts_of(tags: PageTags, url: str = "") -> PageFacts:
         ['A']
     """
     data = LinkedData.of(tags.json_ld)
-    base = _joined(url, tags.base)
+    base = joined(url, tags.base)
     licenses = [*data.addresses("license"), *tags.links.get("license", ())]
     authors = _names([*data.names("author"), *data.names("creator")]) or _names(_first_values(tags, _AUTHORS))
     types = [name for node in data.nodes for name in _types(node)] or tags.metas.get("og:type", [])
@@ -95,10 +95,10 @@ def facts_of(tags: PageTags, url: str = "") -> PageFacts:
         site=tags.meta("og:site_name") or next(data.site_names(), "") or tags.meta("application-name"),
         language=_language(tags.language or tags.meta("content-language", "og:locale", "dc.language"))
         or _language(next(data.texts("inLanguage"), "")),
-        canonical_url=next((_joined(base, address) for address in canonical), ""),
+        canonical_url=next((joined(base, address) for address in canonical), ""),
         description=tags.meta("og:description", "description", "twitter:description"),
         types=list(dict.fromkeys(types)),
-        licenses=list(dict.fromkeys(_joined(base, address) for address in licenses)),
+        licenses=list(dict.fromkeys(joined(base, address) for address in licenses)),
     )
 
 
@@ -267,7 +267,7 @@ def _language(tag: str) -> str:
 _LANGUAGE = re.compile(r"[A-Za-z]{2,8}(?:-[A-Za-z0-9]{1,8}){0,4}")
 
 
-def _joined(base: str, address: str) -> str:
+def joined(base: str, address: str) -> str:
     """An address resolved against another; as it is where that cannot be."""
     try:
         return urljoin(base, address)

@@ -14,11 +14,19 @@ from dcurate.core.batch import Rejection
 from dcurate.core.spec import StageSpec
 from dcurate.core.stage import ProcessingStage, Spec, WorkerMetadata
 from dcurate.errors import DcurateError, PipelineError
-from dcurate.frames.columns import optional_values, rows_at, values, with_column, with_records, with_text
+from dcurate.frames.columns import (
+    optional_values,
+    rows_at,
+    values,
+    with_column,
+    with_records,
+    with_text,
+    with_texts_each,
+)
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.text import encodable
 from dcurate.redaction import text_of
-from dcurate.text.extract.algorithms import HTMLExtractorAlgorithm, PageSignals, Turn
+from dcurate.text.extract.algorithms import HTMLExtractorAlgorithm, PageSignals, Piece, Turn
 from dcurate.text.extract.charset import decoded, markup
 from dcurate.text.extract.language import unescaped
 from dcurate.text.extract.named import extractor
@@ -29,6 +37,9 @@ _END_OF_TITLE = re.compile(r"</title", re.IGNORECASE)
 _HEAD = 2**17
 
 _NO_STOP_WORDS = StopWords(frozenset(), ENGLISH)
+
+#: Columns of texts and images in order, as in `Piece`.
+_LISTS = ("texts", "images", "alts")
 
 #: Reasons to drop a page, and to put it into quarantine.
 EMPTY = "no text"
@@ -46,6 +57,7 @@ class Extracted(NamedTuple):
         signals: what the page consists of; None if the extractor does not say.
         turns: posts of a thread; empty if it is not one, or was not asked for.
         kind: kind of the page; empty if it was not asked for.
+        pieces: its texts and images; empty if they were not asked for.
     """
 
     text: str = ""
@@ -55,6 +67,7 @@ class Extracted(NamedTuple):
     signals: PageSignals | None = None
     turns: Sequence[Turn] = ()
     kind: str = ""
+    pieces: Sequence[Piece] = ()
 
 
 @dataclass
@@ -85,6 +98,11 @@ class HtmlExtractor(ProcessingStage[DocumentBatch, DocumentBatch]):
             it, else by its structure; only ``"dcurate"`` makes it.
         turns_field: a column for the posts of a thread: a list of structures with ``author``, ``date`` (both as the
             page has them) and ``text``, null where the page is not a thread; only ``"dcurate"`` makes it.
+        interleaved_prefix: adds columns, with this before their names, for the main content as texts and images in
+            order: the lists ``texts``, ``images`` (addresses) and ``alts``, each null where another has the value.
+            `dcurate.images.ToInterleaved` makes interleaved rows of them; only ``"dcurate"`` makes them.
+        url_field: the column with the address of the page, which those of images are resolved against; used if it is
+            there.
         language_field: a column with the page's language (ISO 639 code or English name), for extractors that use stop
             words. Without it, or where it is null, the language is guessed from the stop words in the page's
             text; if that fails, no stop words are used.
@@ -114,6 +132,8 @@ class HtmlExtractor(ProcessingStage[DocumentBatch, DocumentBatch]):
     signals_prefix: str | None = None
     kind_field: str | None = None
     turns_field: str | None = None
+    interleaved_prefix: str | None = None
+    url_field: str = "url"
     language_field: str | None = None
     keep_html: bool = False
     largest_page: int = 20_000_000
@@ -128,6 +148,7 @@ class HtmlExtractor(ProcessingStage[DocumentBatch, DocumentBatch]):
             "signals_prefix": self.signals_prefix,
             "kind_field": self.kind_field,
             "turns_field": self.turns_field,
+            "interleaved_prefix": self.interleaved_prefix,
         }
         for setting, value in parts.items():
             if value is not None and not algorithm.has_parts:
@@ -144,12 +165,13 @@ class HtmlExtractor(ProcessingStage[DocumentBatch, DocumentBatch]):
         return ["data"], [self.html_field, *([self.language_field] if self.language_field else [])]
 
     def optional_inputs(self) -> Sequence[str]:
-        return [self.charset_field]
+        return [self.charset_field, *([self.url_field] if self.interleaved_prefix is not None else [])]
 
     def outputs(self) -> Spec:
         texts = (self.text_field, self.title_field, self.comments_field, self.kind_field)
         names = [name for name in texts if name]
-        return ["data"], [*names, *self._signals(), *([self.turns_field] if self.turns_field else [])]
+        turns = [self.turns_field] if self.turns_field else []
+        return ["data"], [*names, *self._signals(), *turns, *self._interleaved()]
 
     def dropped_columns(self) -> Sequence[str]:
         return [] if self.keep_html or self.html_field in self.outputs()[1] else [self.html_field]
@@ -162,12 +184,16 @@ class HtmlExtractor(ProcessingStage[DocumentBatch, DocumentBatch]):
     def _signals(self) -> list[str]:
         return [] if self.signals_prefix is None else [self.signals_prefix + name for name in PageSignals._fields]
 
+    def _interleaved(self) -> list[str]:
+        return [] if self.interleaved_prefix is None else [self.interleaved_prefix + name for name in _LISTS]
+
     def process(self, task: DocumentBatch) -> DocumentBatch:
         table = DocumentBatch.given(task).to_arrow()
         pages = values(table, self.html_field)
         charsets = optional_values(table, self.charset_field)
         languages = optional_values(table, self.language_field)
-        extractions = [self.extract(*page) for page in zip(pages, charsets, languages, strict=True)]
+        urls = optional_values(table, self.url_field)
+        extractions = [self.extract(*page) for page in zip(pages, charsets, languages, urls, strict=True)]
         rows = with_text(table, self.text_field, [extraction.text for extraction in extractions])
         if self.title_field:
             rows = with_text(rows, self.title_field, [extraction.title or None for extraction in extractions])
@@ -180,12 +206,22 @@ class HtmlExtractor(ProcessingStage[DocumentBatch, DocumentBatch]):
             rows = with_column(rows, name, np.array(numbers, np.float64))
         if self.turns_field:
             rows = with_records(rows, self.turns_field, Turn._fields, [extraction.turns for extraction in extractions])
+        for number, name in enumerate(self._interleaved()):
+            rows = with_texts_each(
+                rows, name, [[piece[number] for piece in extraction.pieces] for extraction in extractions]
+            )
         if not self.keep_html and self.html_field not in self.outputs()[1]:
             rows = rows.drop_columns([self.html_field])
         rows = rows_at(rows, np.flatnonzero([bool(extraction.text) for extraction in extractions]))
         return replace(task, data=rows, rejections=tuple(self._rejections(table, extractions)))
 
-    def extract(self, page: bytes | str | None, charset: str | None = None, language: str | None = None) -> Extracted:
+    def extract(
+        self,
+        page: bytes | str | None,
+        charset: str | None = None,
+        language: str | None = None,
+        url: str | None = None,
+    ) -> Extracted:
         """Extract one page; never raises because of the page's contents.
 
         Raises:
@@ -203,6 +239,8 @@ class HtmlExtractor(ProcessingStage[DocumentBatch, DocumentBatch]):
             structured = self.kind_field or self.turns_field
             extract = self._extractor.extract_with_structure if structured else self._extractor.extract_parts
             parts = extract(source, *words)
+            asked = self.interleaved_prefix is not None
+            pieces = self._extractor.extract_pieces(source, url or "") if asked else ()
         except DcurateError:
             raise
         except Exception as error:  # libraries raise undocumented errors on unusual pages
@@ -214,6 +252,7 @@ class HtmlExtractor(ProcessingStage[DocumentBatch, DocumentBatch]):
             signals=parts.signals,
             turns=[Turn(*(encodable(part.strip()) for part in turn)) for turn in parts.turns],
             kind=parts.kind,
+            pieces=[Piece(*(part and encodable(part) for part in piece)) for piece in pieces],
         )
 
     def _stop_words(self, page: str, language: str | None) -> StopWords:

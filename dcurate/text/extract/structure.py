@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from dcurate.core.extras import needed
-from dcurate.text.extract.algorithms import HTMLExtractorAlgorithm, PageParts, Turn
+from dcurate.text.extract.algorithms import HTMLExtractorAlgorithm, PageParts, Piece, Turn
 from dcurate.text.extract.blocks import HtmlBlock, HtmlPage
 from dcurate.text.extract.footnotes import with_notes
 from dcurate.text.extract.main_content import main_content
-from dcurate.text.extract.page_facts import LinkedData
+from dcurate.text.extract.page_facts import LinkedData, joined
+from dcurate.text.extract.page_images import ImageReader, pieces_of
 from dcurate.text.extract.page_kind import FORUM, kind_of
 from dcurate.text.extract.page_parts import comments_of, signals_of
 from dcurate.text.extract.reader import PageReader
@@ -89,6 +90,12 @@ class DcurateExtractor(HTMLExtractorAlgorithm):
         kind = kind_of(page, tags, posts, parts.signals)
         turns = by_data if len(by_data) > len(turns) else turns
         return parts._replace(turns=turns if kind == FORUM else (), kind=kind)
+
+    def extract_pieces(self, html: str, url: str) -> list[Piece]:
+        reader = ImageReader(self.markdown, self.links, self.alt_texts)
+        page: HtmlPage = self._parse(html, reader)
+        base = scan_tags(html).base
+        return pieces_of(page, self._blocks(page), reader.found, joined(url, base) if base else url, self.markdown)
 
     def _shown(self, html: str) -> str:
         """Return the text of a piece of a page; one without tags as it is."""
