@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -11,7 +13,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcurate import DocumentBatch, InlineExecutor, Pipeline, PipelineError, RunResult
+from dcurate import (
+    DaskExecutor,
+    DocumentBatch,
+    InlineExecutor,
+    JsonlReader,
+    LocalCluster,
+    Pipeline,
+    PipelineError,
+    RunResult,
+)
 from dcurate.dedup import RemoveSiteBoilerplate
 from dcurate.dedup.site_boilerplate import site_of
 from dcurate.errors import DcurateError
@@ -19,6 +30,8 @@ from dcurate.frames.text import column_of
 from dcurate.kernels.repeated_lines import lines_that_go
 from tests.dedup.span_oracle import Rule, without
 from tests.growth import assert_linear, repeated
+
+pytestmark = pytest.mark.cluster
 
 Row = tuple[str | None, str | None]
 
@@ -166,6 +179,23 @@ def site(pages: int) -> list[Row]:
 def test_menus_go_and_short_lines_within_the_text_stay() -> None:
     texts = left(run([site(10)], RemoveSiteBoilerplate()))
     assert texts[3] == "# Page\n\nText 3.\n\nNotes\n\nMore of 3."
+
+
+def test_the_result_is_the_same_on_any_cluster_and_cut(cluster: LocalCluster, tmp_path: Path) -> None:
+    rows = [{"n": n, "url": url, "text": text} for n, (url, text) in enumerate([*site(40), *site(5)])]
+    for file in range(5):
+        lines = (json.dumps(row) + "\n" for row in rows[file::5])
+        (tmp_path / f"{file}.jsonl").write_text("".join(lines))
+    results = [
+        left(Pipeline("test", stages=[reader, RemoveSiteBoilerplate()]).run(executor))
+        for reader, executor in (
+            (JsonlReader(str(tmp_path)), InlineExecutor()),
+            (JsonlReader(str(tmp_path), blocksize=700), InlineExecutor()),
+            (JsonlReader(str(tmp_path), blocksize=1500), DaskExecutor(cluster=cluster)),
+        )
+    ]
+    assert results[0] == results[1] == results[2]
+    assert results[0][3] == "# Page\n\nText 3.\n\nNotes\n\nMore of 3."
 
 
 def test_a_site_of_few_pages_is_left_alone() -> None:
