@@ -11,6 +11,8 @@ _REFERENCE = re.compile(
     r"#(?:user-content-)?_?(?:fn|footnote(?:def)?|cite_note|note|endnote|ftn|sdfootnote|edn)[-_:.]?[\w.:-]{0,60}",
     re.IGNORECASE,
 )
+#: What such a link shows where nothing else says that it is one.
+_SHOWN = re.compile(r"[\[(]?(?:(?:note|n|fn)\.? ?)?(?:\d{1,4}|[a-z]|[*†‡§¶]{1,4}|[ivxlc]{1,6})[\])]?", re.IGNORECASE)
 _BACK = re.compile(r"back(?:ref|link)?\b|\bback", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d_]{2}")
 #: Longest text of a link that refers to a note, such as ``[note 12]``, and longest address of one.
@@ -39,7 +41,7 @@ class Footnotes:
         """
         address = attributes["href"]
         named = (
-            _REFERENCE.fullmatch(address)
+            (_REFERENCE.fullmatch(address) and _SHOWN.fullmatch(shown))
             or "footnote" in attributes.get("class", "").lower()
             or attributes.get("role") == "doc-noteref"
             or "data-footnote-ref" in attributes

@@ -70,15 +70,16 @@ def test_notes_are_numbered_by_their_references_and_stay_where_the_rest_is_left_
         return f"<a href=#fn-{name}>{name}</a>"
 
     page = (
-        f"<article><p>{PROSE}{reference('b')}{reference('a')}{reference('none')}</p><p>{PROSE}</p></article>"
+        f"<article><p>{PROSE}{reference('b')}{reference('a')}{reference('9')}</p><p>{PROSE}</p></article>"
         "<footer><p id=fn-a>First.<p id=fn-b>Second.<p id=fn-c>Third.</footer>"
     )
-    assert text(page).split("\n\n") == [f"{PROSE}[^1][^2]none", PROSE.strip(), "[^2]: First.", "[^1]: Second."]
+    assert text(page).split("\n\n") == [f"{PROSE}[^1][^2]9", PROSE.strip(), "[^2]: First.", "[^1]: Second."]
 
 
 def test_other_links_within_a_page_are_links() -> None:
     page = f"<p>{PROSE}<a href=#fn1>the first footnote of this page</a> <a href=#part>12</a></p><p id=fn1>x"
     assert "[the first footnote of this page](#fn1) [12](#part)" in text(page)
+    assert "[Notes](#notes)" in text(f"<p>{PROSE}<a href=#notes>Notes</a></p><div id=notes>{PROSE}</div>")
 
 
 @pytest.mark.parametrize(
