@@ -12,7 +12,9 @@ _REFERENCE = re.compile(
     re.IGNORECASE,
 )
 #: What such a link shows where nothing else says that it is one.
-_SHOWN = re.compile(r"[\[(]?(?:(?:note|n|fn)\.? ?)?(?:\d{1,4}|[a-z]|[*†‡§¶]{1,4}|[ivxlc]{1,6})[\])]?", re.IGNORECASE)
+_SHOWN = re.compile(
+    r"[\[(]?(?:(?:note|n|fn)[. ]{1,2})?(?:\d{1,4}|[a-z]|[*†‡§¶]{1,4}|[ivxlc]{1,6})[\])]?", re.IGNORECASE
+)
 _BACK = re.compile(r"back(?:ref|link)?\b|\bback", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d_]{2}")
 #: Longest text of a link that refers to a note, such as ``[note 12]``, and longest address of one.
