@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from dcurate.core.batch import BatchKey, FileGroup, FileRows
-from dcurate.core.stage import AdaptsRows, CompositeStage, RowNeeds, SourceStage, Stage
+from dcurate.core.stage import AdaptsRows, CompositeStage, RowNeeds, SourceStage, Stage, TableAt
 from dcurate.datasets.shuffle import KeyedBarrier, check_count
 from dcurate.errors import DataError, PipelineError
 from dcurate.frames.columns import with_column
@@ -113,6 +113,12 @@ class Readers(SourceStage[FileGroup, DocumentBatch]):
     def columns(self) -> list[str] | None:
         headers = [reader.columns() for reader in self.readers]
         return None if None in headers else list(dict.fromkeys(name for columns in headers for name in columns or ()))
+
+    def roots(self) -> list[str]:
+        return [root for reader in self.readers for root in reader.roots()]
+
+    def tables_read(self) -> list[TableAt]:
+        return [table for reader in self.readers for table in reader.tables_read()]
 
     def divided(self, task: FileGroup) -> FileRows | None:
         return self.readers[_number(task)].divided(task)

@@ -12,6 +12,7 @@ import orjson
 from dcurate.core.batch import Batch, FileGroup
 from dcurate.core.ledger import SplitRecord
 from dcurate.errors import DataError
+from dcurate.io.input_list import InputList, ListedFile
 from dcurate.redaction import without_secrets
 
 #: The files of a split that a barrier made: it may hold rows of all files.
@@ -27,10 +28,12 @@ class InputManifest:
     Attributes:
         files: the paths of the files of each split, without what is secret in an address; none for one that is not of
             files.
+        list: those files, each once, with their versions.
     """
 
     def __init__(self, fingerprint: Mapping[str, str]) -> None:
         self.files: dict[str, tuple[str, ...]] = {}
+        self.list = InputList()
         self._cover: dict[str, tuple[int, int, int]] = {}
         self._digest = hashlib.blake2b(orjson.dumps(dict(fingerprint), option=orjson.OPT_SORT_KEYS), digest_size=16)
 
@@ -44,6 +47,7 @@ class InputManifest:
                 path = without_secrets(part.path)
                 missing, count, least = self._cover.get(path, (part.size, 0, part.size))
                 self._cover[path] = (missing - part.nbytes, count + 1, min(least, part.nbytes))
+                self.list.add(ListedFile(path, part.size, part.version))
             yield split
 
     @property

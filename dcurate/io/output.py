@@ -29,6 +29,8 @@ Mode = Literal["error", "overwrite", "ignore", "append"]
 MODES = ("error", "overwrite", "ignore", "append")
 
 _RECORD = f"{META_DIR}/output.json"
+#: Folder of what each run whose rows are in the directory has read; see `dcurate.runs.lineages.record`.
+LINEAGE = f"{META_DIR}/lineage/"
 #: Says that the last run that wrote to the directory has finished.
 FINISHED = f"{META_DIR}/finished.json"
 _LEDGER = f"{META_DIR}/ledger/"
@@ -197,7 +199,7 @@ def _clear(directory: Directory, record: _OutputRecord) -> None:
         # What runs that died had still to replace, and what they had not replaced yet.
         remove_runs(directory, superseded(directory) - {record.generation})
     if record.clears in ("append", "ignore"):
-        kept |= {name for name in contents.records if name.startswith(LABELS)}
+        kept |= {name for name in contents.records if name.startswith((LABELS, LINEAGE))}
     directory.remove([name for name in contents.records if name not in kept])
 
 
@@ -217,8 +219,15 @@ def remove_runs(directory: Directory, generations: Collection[int]) -> None:
     if generations:
         ends = tuple(f"-g{generation}.jsonl" for generation in generations)
         rejected = [name for name in directory.files(_QUARANTINE.rstrip("/")) if name.endswith(ends)]
-        directory.remove([*files_of_runs(directory, generations), *rejected])
+        begins = tuple(f"{LINEAGE}{lineage_mark(generation)}" for generation in generations)
+        lineage = [name for name in directory.files(LINEAGE.rstrip("/")) if name.startswith(begins)]
+        directory.remove([*files_of_runs(directory, generations), *rejected, *lineage])
         directory.remove([f"{LABELS}{generation}" for generation in generations])
+
+
+def lineage_mark(generation: int) -> str:
+    """Return what the names in `LINEAGE` begin with of the run with this number."""
+    return f"g{generation}-"
 
 
 def complete_label(directory: Directory) -> None:

@@ -104,6 +104,26 @@ def numbered_lines(directory: Directory, name: str) -> Iterator[tuple[int, bytes
         yield number, line
 
 
+def line_bytes(directory: Directory, name: str, number: int) -> tuple[int, int] | None:
+    """Return the first byte of a line of a file and one past its last; None of a compressed file, or of Parquet.
+
+    Raises:
+        DataError: it cannot be read.
+    """
+    if PARQUET.matches(name) or ending_of(name):
+        return None
+    start = line = 0
+    with _stored(directory, name) as file:
+        while block := file.read(2**20):
+            at = 0
+            while (end := block.find(b"\n", at)) >= 0:
+                stop = file.tell() - len(block) + end + 1
+                if line == number:
+                    return start, stop
+                start, line, at = stop, line + 1, end + 1
+        return (start, file.tell()) if line == number and start < file.tell() else None
+
+
 def _parsed(line: bytes, path: str, number: int) -> dict[str, Any]:
     try:
         values = parsed_line(line)

@@ -47,6 +47,7 @@ from dcurate.running.executor import Executor, Session
 from dcurate.running.joined_report import joined_report
 from dcurate.runs.estimate import Estimate, kept
 from dcurate.runs.history import History
+from dcurate.runs.lineages.record import lineage_of, write_lineage
 from dcurate.runs.manifest import provenance
 from dcurate.shuffle.writer import ChunkWriter
 from dcurate.ui.progress import JsonProgress, Progress
@@ -304,7 +305,11 @@ class PipelineRun:
             return
         about = provenance(self.pipeline, self.stages)
         place = self._output if self.options.shard is not None else replace(self._output, run="")
-        record(self.report(), self.history, about, place)
+        report = self.report()
+        record(report, self.history, about, place)
+        inputs, stages = self.input_manifest.list, (self.pipeline.stages, self.stages)
+        plan = {"fingerprints": self.fingerprint, "about": about, "generation": self._generation}
+        write_lineage(self._output, lineage_of(stages, report, inputs, **plan), inputs, self.resumes)
 
     @property
     def _file_writer(self) -> FileWriter:

@@ -11,6 +11,7 @@ import numpy as np
 
 from dcurate.core.stage import Stage
 from dcurate.errors import DataError, PipelineError
+from dcurate.fs.stores import Directory
 from dcurate.shuffle.chunks import READERS
 from dcurate.tokens.documents import DocumentSource
 from dcurate.tokens.folder import TokenFolder
@@ -67,6 +68,9 @@ class StoredShards(TokenShards):
 
     file_paths: list[str] = field(default_factory=list)
     name: str = "stored_shards"
+
+    def roots(self) -> list[str]:
+        return [Directory(url).address for url in self.file_paths]
 
 
 @dataclass

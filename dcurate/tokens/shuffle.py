@@ -15,6 +15,7 @@ from dcurate.datasets.shuffle import Shuffle, check_seed
 from dcurate.errors import PipelineError, listed
 from dcurate.frames.columns import lists_of, table_of, values, with_lists, with_texts_each
 from dcurate.frames.document import DocumentBatch
+from dcurate.fs.stores import Directory
 from dcurate.io import output
 from dcurate.tokens.documents import Documents, joined
 from dcurate.tokens.folder import TokenFolder
@@ -135,6 +136,9 @@ class StoredTokens(SourceStage[FileGroup, DocumentBatch]):
 
     def outputs(self) -> Spec:
         return [], [_KEY, DOC, SOURCE, ROW, EPOCH, FIRST, IDS]
+
+    def roots(self) -> list[str]:
+        return [Directory(url, self.options).address for url in self.file_paths]
 
     def splits(self) -> Iterator[FileGroup]:
         for number, url in enumerate(self.file_paths):

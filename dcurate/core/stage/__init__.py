@@ -7,6 +7,7 @@ from dcurate.core.stage.function import FunctionStage, processing_stage
 from dcurate.core.stage.processing import NodeInfo, NotSetUpError, ProcessingStage, WorkerMetadata
 from dcurate.core.stage.sink import SinkStage
 from dcurate.core.stage.source import AdaptsRows, RowNeeds, SkippedInput, SourceStage, places
+from dcurate.core.stage.tables import TableAt
 
 __all__ = [
     "REPLACED",
@@ -24,6 +25,7 @@ __all__ = [
     "SourceStage",
     "Spec",
     "Stage",
+    "TableAt",
     "WorkerMetadata",
     "places",
     "processing_stage",

@@ -8,6 +8,7 @@ from typing import Any
 
 from dcurate.core.batch import FileGroup
 from dcurate.core.stage.processing import ProcessingStage, X
+from dcurate.core.stage.tables import TableAt
 
 
 class SinkStage(ProcessingStage[X, FileGroup]):
@@ -47,3 +48,11 @@ class SinkStage(ProcessingStage[X, FileGroup]):
         Raises:
             DataError: it cannot be written.
         """
+
+    def table_written(self) -> TableAt | None:
+        """Return the table that was written, with its newest version; None for a writer of files.
+
+        Raises:
+            DataError: it cannot be opened.
+        """
+        return None

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
 from dcurate.core.batch import Batch, FileGroup, FilePart, FileRows
 from dcurate.core.stage.processing import ProcessingStage, X, Y
+from dcurate.core.stage.tables import TableAt
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,14 @@ class SourceStage(ProcessingStage[X, Y]):
     def notices(self) -> list[str]:
         """Return sentences about the input for the report; called after `splits`."""
         return []
+
+    def roots(self) -> list[str]:
+        """Return the addresses of the files and folders that are read; none if it reads no files."""
+        return []
+
+    def tables_read(self) -> Sequence[TableAt]:
+        """Return the tables that are read, with their versions; called after `splits`."""
+        return ()
 
     def skipped(self) -> SkippedInput:
         """Return what a filter leaves unread; called after `splits`."""

@@ -117,7 +117,7 @@ class DeltaTable(LakeTable):
             ) from error
         check_plain(table, self.path)
         schema = pa.schema(table.schema().to_arrow())
-        return TableVersion(schema, _files(table, self.address(), schema))
+        return TableVersion(schema, _files(table, self.address(), schema), number=int(table.version()))
 
     def commit(self, commit: Commit) -> None:
         transaction = importlib.import_module("deltalake.transaction")

@@ -68,6 +68,11 @@ class IcebergTable(LakeTable):
         with self._catalog() as catalog:
             return self._loaded(catalog)
 
+    def snapshot(self) -> int | None:
+        table = self.found()
+        newest = None if table is None else table.current_snapshot()
+        return None if newest is None else int(newest.snapshot_id)
+
     def version(self) -> int | None:
         table = self.found()
         if table is None:
@@ -133,7 +138,8 @@ class IcebergTable(LakeTable):
             )
         schema = scan.projection()
         defaults = {field.name: field.initial_default for field in schema.fields if field.initial_default is not None}
-        names = _Names.of(table, scan.snapshot())
+        read = scan.snapshot()
+        names = _Names.of(table, read)
         files = [
             StoredFile(
                 task.file.file_path,
@@ -144,7 +150,8 @@ class IcebergTable(LakeTable):
             )
             for task in tasks
         ]
-        return TableVersion(self._plain(schema.as_arrow()), files, schema.as_arrow())
+        number = None if read is None else read.snapshot_id
+        return TableVersion(self._plain(schema.as_arrow()), files, schema.as_arrow(), number)
 
     def commit(self, commit: Commit) -> None:
         directory = Directory(self.address(), dict(self.options))

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from dcurate.core.batch import BatchKey, FileGroup, FilePart
-from dcurate.core.stage import CompositeStage, SourceStage, Stage
+from dcurate.core.stage import CompositeStage, SourceStage, Stage, TableAt
 from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.schema import ColumnTypes, without_notes
@@ -119,18 +119,24 @@ class TableFiles(ParquetReader):
     name: str = "table_files"
     _source: LakeTable | None = field(default=None, init=False, repr=False, compare=False)
     _version: int | None = field(default=None, init=False, repr=False, compare=False)
+    _read_at: int | None = field(default=None, init=False, repr=False, compare=False)
     _by_id: pa.Schema | None = field(default=None, init=False, repr=False, compare=False)
     _stored: dict[str, StoredFile] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def requires(self) -> dict[str, str]:
         return {} if self._source is None else {self._source.library: "tables"}
 
+    def tables_read(self) -> Sequence[TableAt]:
+        if self._source is None or self._read_at is None:
+            return ()
+        return (TableAt(self._source.address(), self._source.title, self._read_at),)
+
     def _files(self) -> list[SourceFile]:
         table = self._source
         assert isinstance(table, DeltaTable | IcebergTable)
         check_library(table, f"stage {self.name!r}")
         version = table.at(self._version)
-        self.file_paths, self._by_id = table.address(), version.by_id
+        self.file_paths, self._by_id, self._read_at = table.address(), version.by_id, version.number
         self.schema = {column.name: column.type for column in version.schema}
         files = []
         for stored in self._possible_files(version):
@@ -211,6 +217,12 @@ class LanceRows(SourceStage[FileGroup, DocumentBatch]):
         condition = self._row_filter()
         filtered = {} if condition is None else {"filter": condition.settings}
         return {"fields": self.fields, "blocksize": self._target(), **filtered}
+
+    def tables_read(self) -> Sequence[TableAt]:
+        return () if self.version is None else (TableAt(self.table.address(), self.table.title, self.version),)
+
+    def roots(self) -> list[str]:
+        return [self.table.address()]
 
     def columns(self) -> list[str]:
         return list(self.fields or self._dataset().schema.names)

@@ -62,11 +62,13 @@ class TableVersion:
         schema: schema of its rows.
         files: in any order.
         by_id: the schema with the ids of fields in its metadata, for a format whose columns have ids.
+        number: version of Delta Lake, or id of the snapshot of Iceberg; None for a table without rows.
     """
 
     schema: pa.Schema
     files: Sequence[StoredFile]
     by_id: pa.Schema | None = None
+    number: int | None = None
 
 
 @dataclass(frozen=True)
@@ -124,6 +126,10 @@ class LakeTable(ABC):
     @abstractmethod
     def version(self) -> int | None:
         """Return the newest version, which grows with each commit; None if there is no table."""
+
+    def snapshot(self) -> int | None:
+        """Return the newest version as `TableVersion.number` has it; None if there is no table."""
+        return self.version()
 
     @abstractmethod
     def schema(self) -> pa.Schema:

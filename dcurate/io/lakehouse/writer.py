@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from dcurate.core.batch import BatchKey, FilePart
 from dcurate.core.extras import missing, missing_dependency
+from dcurate.core.stage import TableAt
 from dcurate.errors import DataError, PipelineError, listed, nearest
 from dcurate.frames.schema import ColumnTypes, TypeConflict, declared, fitted
 from dcurate.fs.errors import storage_errors
@@ -258,6 +259,11 @@ class TableWriter(ParquetWriter):
             self._commit(record, names, replaces)
         self._note_committed(record)
         self._keep(record)
+
+    def table_written(self) -> TableAt | None:
+        table = self._table()
+        version = table.snapshot()
+        return None if version is None else TableAt(table.address(), table.title, version)
 
     def _commit(self, record: dict[str, Any], names: Sequence[str], replaces: bool) -> None:
         with ThreadPoolExecutor(_READERS) as pool:
