@@ -4,6 +4,10 @@ from dcurate.io.tracing import TracedPiece as TracedPiece
 from dcurate.io.tracing import TraceHook as TraceHook
 
 from .inspect import RunPlaces as RunPlaces
+from .lineages.graph import lineage as lineage
+from .lineages.result import Lineage as Lineage
+from .lineages.way import WaysBack as WaysBack
+from .lineages.way import way_back as way_back
 from .preview import Preview as Preview
 from .publish.publish import Published as Published
 from .summary.fields import SummaryField as SummaryField
