@@ -5,33 +5,26 @@ from __future__ import annotations
 import json
 import logging
 import os
-import queue
 import socket
 import threading
 import time
-import urllib.error
-import urllib.request
 from contextlib import suppress
-from http.client import HTTPException
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
-from urllib.parse import urlsplit
 
 from dcurate.errors import DataError, PipelineError
 from dcurate.events import Event, RunStarted
-from dcurate.redaction import remember, text_of
+from dcurate.redaction import text_of
 from dcurate.runs.state import RunState
 from dcurate.ui.pace import Pace
+from dcurate.ui.poster import Poster, checked_address
 from dcurate.ui.progress import progress_line
 
 #: Seconds between two renewals of the file.
 BEAT_S = 5.0
-#: Longest duration of a POST in seconds, number of tries, seconds before the second one, and longest wait at the end.
-POST_S, TRIES, RETRY_S, END_S = 5.0, 3, 0.5, 10.0
-
-#: A path or a query of a webhook with at least this many characters is hidden wherever it occurs alone.
-LONG = 16
+#: Seconds that the end waits for a POST at most.
+END_S = 10.0
 
 _log = logging.getLogger("dcurate")
 
@@ -68,14 +61,16 @@ class Heartbeat:
         self, path: str | None = None, webhook: str | None = None, about: dict[str, Any] | None = None
     ) -> None:
         self.path = None if path is None else _file(path)
-        self.webhook = None if webhook is None else _checked(webhook)
+        self.webhook = None
+        if webhook is not None:
+            address = checked_address(webhook, "the webhook")
+            self.webhook = Poster(address, "the webhook was not told of a new state")
         self.about = dict(about or {})
         self.state, self.why = "starting", ""
         self._run = RunState()
         self._pace = Pace()
         self._writing = threading.Lock()
         self._over = threading.Event()
-        self._posts: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._failed = False
         self._threads: list[threading.Thread] = []
 
@@ -89,7 +84,7 @@ class Heartbeat:
         """Tell a new state."""
         self.state, self.why = state, why
         if self.webhook is not None:
-            self._posts.put(self._content())
+            self.webhook.put(self._content())
         self._beat()
 
     def __enter__(self) -> Self:
@@ -111,9 +106,9 @@ class Heartbeat:
                     f"the heartbeat file {str(self.path)!r} cannot be written: {error.strerror}; name a file in a "
                     "folder that exists and that you may write to"
                 ) from error
-            self._start(self._beat_often)
+            self._start(threading.Thread(target=self._beat_often, name="dcurate-heartbeat", daemon=True))
         if self.webhook is not None:
-            self._start(self._post_all)
+            self._start(self.webhook)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -129,13 +124,13 @@ class Heartbeat:
         """Tell the last state, and give what is on its way a moment to arrive."""
         self.say(state, why)
         self._over.set()
-        self._posts.put(None)
+        if self.webhook is not None:
+            self.webhook.end()
         end = time.monotonic() + END_S
         for thread in self._threads:
             thread.join(max(0.0, end - time.monotonic()))
 
-    def _start(self, target: Any) -> None:
-        thread = threading.Thread(target=target, name="dcurate-heartbeat", daemon=True)
+    def _start(self, thread: threading.Thread) -> None:
         self._threads.append(thread)
         thread.start()
 
@@ -171,45 +166,10 @@ class Heartbeat:
         here = {"host": socket.gethostname(), "process": os.getpid(), "time": now}
         return json.dumps({"state": self.state, "why": self.why, **self.about, **figures, **here}).encode() + b"\n"
 
-    def _post_all(self) -> None:
-        while (content := self._posts.get()) is not None:
-            for attempt in range(TRIES):
-                why, again = self._post(content)
-                if not why:
-                    self._failed = False
-                    break
-                if not again or attempt == TRIES - 1:
-                    self._warn(f"the webhook was not told of a new state: {why}; the run goes on")
-                    break
-                self._over.wait(RETRY_S * 2**attempt)
-
-    def _post(self, content: bytes) -> tuple[str, bool]:
-        """Send one state; return what went wrong, without the address, and whether to try again."""
-        assert self.webhook is not None
-        headers = {"Content-Type": "application/json", "User-Agent": "dcurate"}
-        request = urllib.request.Request(self.webhook, content, headers, method="POST")
-        try:
-            with _OPENER.open(request, timeout=POST_S):
-                return "", False
-        except urllib.error.HTTPError as error:
-            error.close()
-            return f"it answered {error.code}", error.code >= 500 or error.code in (408, 429)
-        except (OSError, HTTPException, ValueError) as error:
-            reason = getattr(error, "reason", error)
-            return getattr(reason, "strerror", None) or type(reason).__name__, True
-
     def _warn(self, sentence: str) -> None:
         if not self._failed:
             _log.warning(sentence)
         self._failed = True
-
-
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, *_: Any) -> None:
-        """Follow none: the address and what is sent are for the one host that was named."""
-
-
-_OPENER = urllib.request.build_opener(_NoRedirect)
 
 
 def _file(path: str) -> Path:
@@ -222,19 +182,3 @@ def _file(path: str) -> Path:
     if not file.name or file.is_dir():
         raise PipelineError(f"the heartbeat file {path!r} is not the name of a file; give one such as run.json")
     return file
-
-
-def _checked(webhook: str) -> str:
-    """Return the address of a webhook, and hide it in all texts from now on.
-
-    Raises:
-        PipelineError: it is not an HTTP address.
-    """
-    remember([webhook])
-    with suppress(ValueError):
-        parts = urlsplit(webhook)
-        printable = webhook.isascii() and webhook.isprintable() and " " not in webhook
-        if parts.scheme in ("http", "https") and parts.hostname and printable and parts.port != 0:
-            remember([word for word in (parts.path, parts.query) if len(word) >= LONG])
-            return webhook
-    raise PipelineError("the webhook is not an HTTP address; give one such as https://host/path")

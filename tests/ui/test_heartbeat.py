@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from dcurate import DataError, PipelineError, RunError
-from dcurate.ui import heartbeat
+from dcurate.ui import heartbeat, poster
 from dcurate.ui.heartbeat import Heartbeat
 from tests.conftest import free_port
 from tests.forked import finished
@@ -131,7 +131,7 @@ def test_the_file_is_renewed_while_nothing_happens(tmp_path: Path, monkeypatch: 
 def test_a_webhook_that_fails_is_tried_again_and_fails_no_run(
     hook: Hook, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(heartbeat, "RETRY_S", 0.01)
+    monkeypatch.setattr(poster, "RETRY_S", 0.01)
     hook.answers.extend([503, 500, 204])
     with Heartbeat(webhook=hook.url):
         pass
