@@ -123,6 +123,7 @@ class RunStarted(Event):
         output: where the run writes, without secrets; empty if it writes nothing.
         phases: the number of rounds of the run, as far as that is known; 0 if it is not.
         owner: user and host that asked for the run, as ``alice@host``.
+        inputs: addresses of the files and folders that the run reads, without secrets.
     """
 
     run: str
@@ -135,6 +136,7 @@ class RunStarted(Event):
     output: str = ""
     phases: int = 0
     owner: str = ""
+    inputs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -154,6 +156,26 @@ class SourceListed(Event):
     skipped_bytes: int = 0
     all_files: int = 0
     all_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class InputsRead(Event):
+    """The first round has read all of its input, which is known with its versions now.
+
+    Attributes:
+        files: number of input files; ``nbytes`` is their size.
+        digest: SHA-256 of the list of the files with their sizes and versions; empty if the input is not files.
+        tables: tables that were read: format and version by address.
+        columns: types of the columns of the input by name, as far as they are known.
+        output_columns: names of the columns that the run writes; none where they are not known.
+    """
+
+    files: int
+    nbytes: int
+    digest: str
+    tables: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    columns: Mapping[str, str] = field(default_factory=dict)
+    output_columns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -65,6 +65,11 @@ _SIGNS = (
         envvar="DCURATE_WEBHOOK",
         help="POST the state as JSON when it changes; DCURATE_WEBHOOK hides it from lists of processes.",
     ),
+    click.option(
+        "--openlineage",
+        metavar="URL|FILE",
+        help="Tell OpenLineage of the run: a server, or a file of JSON Lines; OPENLINEAGE_URL by default.",
+    ),
 )
 
 

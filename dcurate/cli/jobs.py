@@ -26,6 +26,7 @@ from dcurate.jobs.records import JobRecord, JobSpec, LogLine
 from dcurate.recipe import load_recipe
 from dcurate.runs.text import many, seconds_text
 from dcurate.ui.heartbeat import Heartbeat
+from dcurate.ui.openlineage import OpenLineageSettings
 
 if TYPE_CHECKING:
     from dcurate.jobs import client as clients
@@ -75,6 +76,7 @@ def submit(
     as_json: bool,
     heartbeat: str | None,
     webhook: str | None,
+    openlineage: str | None,
     trust: bool,
 ) -> None:
     """Run a recipe or a script as a job of a cluster, and return at once.
@@ -94,6 +96,7 @@ def submit(
         "trust": trust,
         "heartbeat": heartbeat,
         "webhook": webhook,
+        "openlineage": OpenLineageSettings.of_environment(openlineage).to_dict(),
     }
     ExecutorConfig.of(limits)
     Heartbeat(heartbeat, webhook)  # to say here, not in the log of the job, that one is wrong

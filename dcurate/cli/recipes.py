@@ -46,6 +46,7 @@ from dcurate.fs.stores import Directory
 from dcurate.plan.compile import compile_plan
 from dcurate.recipe import SAMPLE, Recipe, bundled_recipes, load_recipe, parse_setting
 from dcurate.ui.heartbeat import Heartbeat
+from dcurate.ui.openlineage import OpenLineage
 from dcurate.ui.progress import JsonProgress, Progress
 from dcurate.ui.report.page import PAGE
 from dcurate.ui.table import report_table
@@ -118,9 +119,11 @@ def run(
     quiet: bool,
     heartbeat: str | None,
     webhook: str | None,
+    openlineage: str | None,
 ) -> None:
     """Run a recipe and report what each stage kept and dropped."""
     with ExitStack() as stack:
+        events = OpenLineage(openlineage)
         signs = stack.enter_context(Heartbeat(heartbeat, webhook))
         if is_of_environment("scheduler") and (workers or mode == "inline"):
             scheduler = None  # the command line says to run here
@@ -139,7 +142,7 @@ def run(
             resume=resume,
             rejected=rejected or loaded.rejected,
             examples=not no_examples,
-            observers=[signs, *_shown("none" if quiet else progress, loaded, stack)],
+            observers=[signs, events, *_shown("none" if quiet else progress, loaded, stack)],
         )
     report: RunReport = result.report
     if not quiet:

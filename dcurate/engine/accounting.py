@@ -63,8 +63,8 @@ class Round:
         run: id of the run that it is the whole or a ``phase`` of; ``last`` says whether no other phase follows.
         kernels: what the stages of the run compile.
         unread: splits that do not count as finished and are not tried again: why, and the files written for each.
-        stages: names of the run's stages, ``owners`` whose part others are, ``output`` and ``phases``, all as in
-            `RunStarted`.
+        stages: names of the run's stages, ``owners`` whose part others are, ``output``, ``phases`` and ``inputs``, all
+            as in `RunStarted`.
     """
 
     pipeline: str
@@ -86,6 +86,7 @@ class Round:
     owners: Mapping[str, str] = field(default_factory=dict)
     output: str = ""
     phases: int = 0
+    inputs: tuple[str, ...] = ()
 
     @property
     def run_key(self) -> str:
@@ -164,7 +165,7 @@ class RunAccounting:
         self._number = 0
         operators = tuple(tuple(part.name for part in operator.parts) for operator in job.plan.operators)
         self._sampled = 0.0
-        about = (job.phase, job.stages, dict(job.owners), job.output, job.phases, present_owner().person)
+        about = (job.phase, job.stages, dict(job.owners), job.output, job.phases, present_owner().person, job.inputs)
         self.emit(RunStarted(time.time(), job.run, job.pipeline, mode, operators, *about))
 
     def emit(self, event: Event) -> None:

@@ -37,6 +37,7 @@ from dcurate.jobs.records import JobRecord, JobSpec, LogLine
 from dcurate.redaction import legible
 from dcurate.runs.state import RunState
 from dcurate.ui.heartbeat import Heartbeat
+from dcurate.ui.openlineage import OpenLineage, OpenLineageSettings
 from dcurate.ui.pace import Pace
 from dcurate.ui.progress import Progress, progress_line
 
@@ -130,6 +131,7 @@ class Driver:
     def _run_to_end(self, loaded: LoadedJob) -> None:
         """Run the pipeline, again from where it was when a scheduler that was gone is back."""
         resume = self.spec.resume or self.begun
+        events = OpenLineage(settings=OpenLineageSettings(**self.spec.openlineage), run=self.job)
         while True:
             boot = self.boot
             try:
@@ -143,7 +145,7 @@ class Driver:
                             resume=resume,
                             rejected=loaded.rejected,
                             examples=self.spec.examples,
-                            observers=[self, self.signs, progress],
+                            observers=[self, self.signs, events, progress],
                         )
                 return
             except (RunError, OSError) as error:

@@ -32,6 +32,7 @@ class JobSpec:
         folder: where relative paths begin.
         heartbeat: file that the driver renews, and ``webhook`` to which it posts states, as `dcurate.ui.heartbeat` has
             them; None for none.
+        openlineage: where events of OpenLineage go, as `dcurate.ui.OpenLineageSettings` has it; empty for nowhere.
     """
 
     form: Form
@@ -47,6 +48,7 @@ class JobSpec:
     folder: str = field(default_factory=os.getcwd)
     heartbeat: str | None = None
     webhook: str | None = field(default=None, repr=False)
+    openlineage: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain values."""

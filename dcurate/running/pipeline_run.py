@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -16,7 +17,7 @@ import psutil
 from dcurate.core.batch import Batch, BatchKey, FileGroup
 from dcurate.core.extras import check_installed, libraries
 from dcurate.core.fingerprint import fingerprint
-from dcurate.core.pipeline import PipelineDefinition, with_source
+from dcurate.core.pipeline import PipelineDefinition, check_columns, with_source
 from dcurate.core.report import RunReport
 from dcurate.core.secrets import remember_secrets
 from dcurate.core.shard import Shard
@@ -24,7 +25,7 @@ from dcurate.core.stage import BarrierStage, SinkStage, SourceStage, Stage
 from dcurate.engine.accounting import Round, RunAccounting
 from dcurate.engine.dask.executor import DaskExecutor
 from dcurate.errors import DataError, DcurateError, PipelineError, RunError, RunInterrupted, shown
-from dcurate.events import Observer
+from dcurate.events import InputsRead, Observer
 from dcurate.frames.batches import batches_of
 from dcurate.fs.stores import Directory
 from dcurate.fs.temporary import scratch_folder
@@ -307,9 +308,16 @@ class PipelineRun:
         place = self._output if self.options.shard is not None else replace(self._output, run="")
         report = self.report()
         record(report, self.history, about, place)
-        inputs, stages = self.input_manifest.list, (self.pipeline.stages, self.stages)
-        plan = {"fingerprints": self.fingerprint, "about": about, "generation": self._generation}
-        write_lineage(self._output, lineage_of(stages, report, inputs, **plan), inputs, self.resumes)
+        inputs = self.input_manifest.list
+        lineage = lineage_of(
+            (self.pipeline.stages, self.stages),
+            report,
+            inputs,
+            fingerprints=self.fingerprint,
+            about=about,
+            generation=self._generation,
+        )
+        write_lineage(self._output, lineage, inputs, self.resumes)
 
     @property
     def _file_writer(self) -> FileWriter:
@@ -440,6 +448,7 @@ class PipelineRun:
             owners=self.owners,
             output=without_secrets(self.sink.output_path) if self.sink is not None else "",
             phases=self.rounds,
+            inputs=tuple(map(without_secrets, self._source.roots())),
         )
         accounting = RunAccounting(job, self.runner.mode)
         self.accounting.append(accounting)
@@ -448,6 +457,8 @@ class PipelineRun:
         except BaseException as error:
             accounting.close(text_of(error) or type(error).__name__)
             raise
+        if not job.phase:
+            accounting.emit(self._inputs_read())
         accounting.close()
         if quarantine is not None and (self.resumes or accounting.repeats):
             counted = {name for account in self.accounting for name in account.quarantined}
@@ -457,6 +468,22 @@ class PipelineRun:
             ledger.close()
             if last and self.resumes and self.options.shard is None:
                 self.notices += ledger.move_strays(accounting.files_of_unread())
+
+    def _inputs_read(self) -> InputsRead:
+        files, source = self.input_manifest.list, self._source
+        columns, written = {}, None
+        with suppress(DcurateError):  # what is not known is left out
+            columns = dict(source.column_types())
+            written = check_columns(self.stages) if columns else None
+        return InputsRead(
+            time.time(),
+            files.files,
+            files.nbytes,
+            files.digest if files.files else "",
+            {without_secrets(table.path): (table.format, table.version) for table in source.tables_read()},
+            columns,
+            tuple(written or ()),
+        )
 
     def _listed(self, source: SourceStage[Any, Any]) -> Iterator[Batch]:
         """The splits of the input, each recorded in the manifest."""

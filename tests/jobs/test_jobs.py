@@ -31,6 +31,7 @@ from dcurate.jobs import Job, JobRecord, jobs_on
 from dcurate.jobs.archive import archived_jobs, archived_lines
 from dcurate.jobs.client import submit_spec
 from dcurate.jobs.records import JobSpec
+from dcurate.ui import OpenLineageSettings
 from tests.cluster.test_elastic import until as comes_true
 from tests.forked import finished
 from tests.jobs.hosts import SCRIPT, Hosts, hosts, kill_driver, until
@@ -393,6 +394,17 @@ def test_a_job_posts_its_states_to_a_webhook_whose_address_shows_nowhere(
     assert "the webhook was not told of a new state: it answered 404" in texts[1]
     written = [path for path in tmp_path.rglob("*") if path.is_file() and b"T0KEN" in path.read_bytes()]
     assert (written, "T0KEN" in "".join(texts)) == ([], False)
+
+
+def test_all_drivers_of_a_job_tell_openlineage_of_one_run(cluster: Hosts, source: Path, tmp_path: Path) -> None:
+    file = tmp_path / "events.jsonl"
+    spec = replace(slow(source, tmp_path / "out"), openlineage=OpenLineageSettings(str(file)).to_dict())
+    job = submit_spec(spec, cluster.address, "told")
+    kill_driver(until(job, lambda record: record.splits_done >= 2), signal.SIGKILL)
+    assert job.wait(120).state == "done"
+    events = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [event["eventType"] for event in events] == ["START", "START", "COMPLETE"]
+    assert len({event["run"]["runId"] for event in events}) == 1
 
 
 @pytest.mark.parametrize("given", ["option", "environment"])

@@ -102,6 +102,11 @@ class Lineage(JupyterMixin):
         runs: by key; those of the output first, and each before the runs that made what it read.
         of_output: keys of the runs whose rows are in the output.
         warnings: sentences on files that changed, or are gone, since they were read.
+
+    Examples:
+        >>> run = LineageRun("7f3a@out", "out", LineageRecord("7f3a", "demo", "out"), (Read("in", "input"),))
+        >>> Lineage("out", {run.key: run}, (run.key,)).edges()
+        [('in', '7f3a@out'), ('7f3a@out', 'out')]
     """
 
     output: str

@@ -82,6 +82,11 @@ class WaysBack(JupyterMixin):
 
     Attributes:
         ways: in the order in which they were asked for.
+
+    Examples:
+        >>> way = WayBack("a", (WayStep("in", "in/a.jsonl", row=3, start=40, stop=52),), complete=True)
+        >>> WaysBack((way,)).ways[0].steps[-1].place
+        'in/a.jsonl, row 3 (counted from 0), byte 40 to 52'
     """
 
     ways: tuple[WayBack, ...]
@@ -131,7 +136,7 @@ def way_back(
         >>> from pathlib import Path
         >>> from dcurate import InlineExecutor, JsonlReader, JsonlWriter, Pipeline
         >>> folder = tempfile.TemporaryDirectory()
-        >>> _ = Path(folder.name, "in.jsonl").write_text('{"id": "a"}\\n{"id": "b"}\\n')
+        >>> _ = Path(folder.name, "in.jsonl").write_text('{"id": "a"}\n{"id": "b"}\n')
         >>> stages = [JsonlReader(f"{folder.name}/in.jsonl"), JsonlWriter(f"{folder.name}/out")]
         >>> _ = Pipeline("copy", stages=stages).run(InlineExecutor(), observers=[])
         >>> [way] = way_back(f"{folder.name}/out", ["b"]).ways
