@@ -18,7 +18,7 @@ from tests.forked import finished
 
 pytestmark = pytest.mark.program
 
-TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
+TUTORIALS = [*sorted((ROOT / "docs" / "tutorials").glob("*.md")), ROOT / "docs" / "howto" / "lineage.md"]
 FENCE = re.compile(
     r'(?P<before>^[^\n]*\n)^```(?P<language>\w+)(?: title="(?P<title>[^"]+)")?\n(?P<body>.*?)^```$',
     re.MULTILINE | re.DOTALL,
