@@ -106,19 +106,19 @@ def _chain(source: Path, scratch: Path) -> dict[str, float]:
     for number, (start, end) in enumerate(pairwise(outputs)):
         stages: list[Stage] = [JsonlReader(str(start), files_per_partition=1), JsonlWriter(str(end))]
         Pipeline(f"link {number}", stages=stages).run(InlineExecutor(), observers=[])
-    end = str(outputs[-1])
-    checked, graph = _seconds(lambda: lineage(end))
+    output = str(outputs[-1])
+    checked, graph = _seconds(lambda: lineage(output))
     assert (len(graph.runs), graph.warnings) == (LINKS, ())
     last = max(outputs[-1].glob("*.jsonl"))
     row = orjson.loads(last.read_bytes().splitlines()[0])
-    followed, ways = _seconds(lambda: way_back(end, [str(row["id"])]))
+    followed, ways = _seconds(lambda: way_back(output, [str(row["id"])]))
     assert ways.ways[0].complete
     return {
         "runs": LINKS,
         "files_of_each": SMALL_FILES,
         "seconds": checked,
-        "seconds_unchecked": _seconds(lambda: lineage(end, check=False))[0],
-        "seconds_with_bytes": _seconds(lambda: lineage(end, hash_bytes=True))[0],
+        "seconds_unchecked": _seconds(lambda: lineage(output, check=False))[0],
+        "seconds_with_bytes": _seconds(lambda: lineage(output, hash_bytes=True))[0],
         "seconds_of_page": _seconds(lambda: lineage_page(graph))[0],
         "seconds_of_a_row": followed,
     }
