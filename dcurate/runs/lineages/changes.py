@@ -49,7 +49,7 @@ def changes(address: str, files: Mapping[str, str], record: LineageRecord, optio
 
 def use_changes(use: Use, record: LineageRecord, options: Mapping[str, Any]) -> Iterator[str]:
     """Yield a sentence on a model or another file that changed, or is gone, since a run read it."""
-    if not use.version:
+    if not use.files:
         return
     now = looked_at(use, options)
     since = f"since run {record.run} ({record.pipeline}) read it"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -12,7 +13,7 @@ import orjson
 
 from dcurate.core.report import RunReport
 from dcurate.core.stage import SinkStage, SourceStage, Stage, TableAt
-from dcurate.errors import DataError
+from dcurate.errors import DataError, DcurateError
 from dcurate.fs.stores import META_DIR, RUNS, Directory, output_of
 from dcurate.io.input_list import InputList, ListedFile, listed_files
 from dcurate.io.labels import superseded
@@ -124,7 +125,10 @@ def lineage_of(
     written, built = stages
     source = built[0] if built and isinstance(built[0], SourceStage) else None
     sink = built[-1] if built else None
-    wrote = sink.table_written() if isinstance(sink, SinkStage) and not report.error else None
+    wrote = None
+    if isinstance(sink, SinkStage) and not report.error:
+        with suppress(DcurateError):  # a run that is over does not fail for it
+            wrote = sink.table_written()
     output = without_secrets(report.output_path or "")
     plan = orjson.dumps(dict(fingerprints), option=orjson.OPT_SORT_KEYS)
     return LineageRecord(

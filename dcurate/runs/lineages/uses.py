@@ -5,15 +5,12 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from typing import Any
 
 from dcurate.core.packages import is_ours
 from dcurate.core.stage import Stage
-from dcurate.errors import DataError
-from dcurate.fs.errors import storage_errors
 from dcurate.fs.listing import walk
 from dcurate.fs.paths import full_address, open_store
 from dcurate.redaction import without_secrets
@@ -37,7 +34,7 @@ class Use:
         address: a full path or URL, or the name of a model, without secrets.
         files: number of its files; 0 for a name, or where nothing is there.
         nbytes: their size.
-        version: what changes when they do; empty where that is not known.
+        version: what changes when they do, or the revision of a model that is named; empty where that is not known.
     """
 
     stage: str
@@ -74,8 +71,9 @@ def uses_of(stages: Sequence[Stage], output: str = "") -> list[Use]:
             of_source = place == 0 and role == "file"  # its files are listed with their versions
             if not role or of_source or not value:
                 continue
-            options = getattr(owner, "storage_options", None)
-            use = looked_at(Use(stage.name, setting, role, value), options if isinstance(options, Mapping) else {})
+            options, revision = vars(owner).get("storage_options"), vars(owner).get("revision")
+            named = Use(stage.name, setting, role, value, version=str(revision or ""))
+            use = looked_at(named, options if isinstance(options, Mapping) else {})
             if use is not None and use.address != output:
                 uses.setdefault((stage.name, use.address), use)
     return list(uses.values())
@@ -104,7 +102,7 @@ def _settings(stage: Stage) -> Iterator[tuple[Any, str, str]]:
             elif isinstance(value, Mapping):
                 waiting += [(owner, str(key), member, level + 1) for key, member in islice(value.items(), _VALUES)]
             elif is_ours(type(value)):
-                members = getattr(value, "__dict__", {})
+                members = getattr(value, "__dict__", {})  # none of a tuple, or of slots
                 waiting += [(value, key, member, level + 1) for key, member in members.items() if key[0] != "_"]
 
 
@@ -113,12 +111,14 @@ def looked_at(use: Use, options: Mapping[str, Any]) -> Use | None:
     named = without_secrets(use.address)
     is_place = "://" in use.address or os.path.exists(use.address)
     if not is_place:
-        return None if use.role == "file" else Use(use.stage, use.setting, use.role, named)
+        return None if use.role == "file" else replace(use, address=named, files=0, nbytes=0)
     entries, address = [], named
-    with suppress(DataError, OSError), storage_errors("look at", named):
+    try:
         store, path = open_store(use.address, options)
         address = without_secrets(full_address(store, path))
         entries = [(entry.path[len(path) :], entry.size, entry.version) for entry in islice(walk(store, path), _FILES)]
+    except Exception:  # of any library of a store: a run that is over does not fail for it
+        entries = []
     size = sum(size for _, size, _ in entries)
     digest = hashlib.sha256(repr(sorted(entries)).encode(errors="surrogateescape")).hexdigest()[:16]
     version = entries[0][2] if len(entries) == 1 else digest if entries else ""

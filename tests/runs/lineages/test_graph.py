@@ -11,10 +11,13 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from dcurate import DataError, FuzzyDuplicates, JsonlReader, JsonlWriter
+from dcurate import DataError, Decontaminate, FuzzyDuplicates, InlineExecutor, JsonlReader, JsonlWriter, Pipeline
 from dcurate.cli import cli
 from dcurate.datasets import Blend
+from dcurate.dedup import Benchmark
+from dcurate.models import TextEmbedding
 from dcurate.runs import Lineage, lineage
+from dcurate.runs.lineages.uses import uses_of
 from dcurate.ui.lineage_page import lineage_page, lineage_svg
 from tests.runs.lineages.conftest import run
 from tests.runs.lineages.test_record import write_rows
@@ -181,3 +184,27 @@ def test_names_in_the_picture_are_escaped(tmp_path: Path) -> None:
         assert "<b>" not in drawn
         assert "<i>" not in drawn
     assert '\\"' in graph.dot()
+
+
+def test_shards_that_were_joined_are_one_run(tmp_path: Path) -> None:
+    for name in "abcd":
+        write_rows(tmp_path / "in" / f"{name}.jsonl", name)
+    pipeline = Pipeline("sharded", stages=[JsonlReader(str(tmp_path / "in")), JsonlWriter(str(tmp_path / "out"))])
+    for shard in ("1/2", "2/2"):
+        pipeline.run_shard(shard, InlineExecutor(), observers=[])
+    pipeline.finish()
+    [entry] = lineage(str(tmp_path / "out")).runs.values()
+    assert (entry.record.rows_in, entry.record.rows_out, entry.record.inputs["files"]) == (4, 4, 4)
+
+
+def test_benchmarks_models_and_revisions_that_stages_name_are_uses(tmp_path: Path) -> None:
+    tasks = [Benchmark(write_rows(tmp_path / "tasks" / "gsm.jsonl", 1), name="gsm"), Benchmark("memory://none/b.jsonl")]
+    stages: list[Any] = [
+        Decontaminate(tasks, name="clean"),
+        TextEmbedding(model="org/embedder", revision="abc123", name="embed"),
+    ]
+    uses = [(use.stage, use.role, use.address, use.files, use.version) for use in uses_of([JsonlReader("in"), *stages])]
+    [first, second, third] = uses
+    assert first[:4] == ("clean", "file", str(tmp_path / "tasks" / "gsm.jsonl"), 1)
+    assert second == ("clean", "file", "memory:///none/b.jsonl", 0, "")
+    assert third == ("embed", "model", "org/embedder", 0, "abc123")
