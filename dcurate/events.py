@@ -8,7 +8,7 @@ from typing import Any, Protocol, Self
 
 #: Rows kept as examples for each stage and reason.
 EXAMPLES = 5
-_OFTEN_EMPTY = ("metrics", "scores", "dropped_labels", "examples")
+_OFTEN_EMPTY = ("metrics", "scores", "dropped_labels", "examples", "proof")
 #: Fields of `StageStats` that are samples of the rows.
 _SAMPLED = ("scores", "dropped_labels", "examples")
 #: Label for all labels of a score that are not counted one by one.
@@ -36,6 +36,8 @@ class StageStats:
         scores: how many rows had which score, by the score's name and its value cut to two significant digits.
         dropped_labels: of scores that are labels, how many of the rows in ``scores`` were taken out, in the same way.
         examples: of rows taken out, by reason: a few, each as plain values such as ``id``, ``score`` and ``excerpt``.
+        proof: roots of the rows of one split that the stage took out, by the key of the batch, or wrote, by the file;
+            empty without a proof, and where counts of several splits are added up.
         cpu_s: seconds of CPU that its calls took, with their threads and processes.
         gpu_s: seconds of GPU that it held in its calls: ``seconds`` times its GPUs; of one that asks for GPU memory,
             times one.
@@ -57,6 +59,7 @@ class StageStats:
     examples: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     cpu_s: float = 0.0
     gpu_s: float = 0.0
+    proof: dict[str, str] = field(default_factory=dict)
 
     def add(self, other: StageStats) -> None:
         """Add another's figures to these."""
@@ -68,6 +71,7 @@ class StageStats:
         self.seconds += other.seconds
         self.cpu_s += other.cpu_s
         self.gpu_s += other.gpu_s
+        self.proof.update(other.proof)
         _add_counts(self.dropped, other.dropped)
         _add_counts(self.faulty, other.faulty)
         _add_counts(self.found, other.found)

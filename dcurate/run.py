@@ -67,6 +67,7 @@ class Pipeline(PipelineDefinition):
         examples: bool = True,
         observers: Sequence[Observer] | None = None,
         n_workers: int | None = None,
+        proof: bool = False,
     ) -> RunResult:
         """Run the pipeline to its end.
 
@@ -84,6 +85,9 @@ class Pipeline(PipelineDefinition):
                 nothing is shown with ``[]``.
             n_workers: the number of worker processes on this machine, in place of an executor:
                 short for ``DaskExecutor(cluster=LocalCluster(n_workers=...))``.
+            proof: whether the root of a Merkle tree over all rows, with what became of each, is computed, by which
+                `dcurate.runs.prove` finds each row of the output that was changed since. A run that is resumed goes on
+                with the proof that it began.
 
         Raises:
             PipelineError: the pipeline cannot work as it is put together; nothing has run.
@@ -92,7 +96,7 @@ class Pipeline(PipelineDefinition):
             StageError: a stage's own code raised.
             RunError: the cluster went away, or rows without a writer outgrew this process's memory.
         """
-        options = RunOptions(resume, rejected, observers_of(observers), examples)
+        options = RunOptions(resume, rejected, observers_of(observers), examples, proof=proof)
         return PipelineRun(self, _with_workers(executor, n_workers), initial_tasks, options).to_end()
 
     def run_shard(

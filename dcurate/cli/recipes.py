@@ -90,6 +90,7 @@ def _recipe_options(command: _Command) -> _Command:
 @click.option("--workers", type=click.IntRange(min=1), help="Number of worker processes to start on this machine.")
 @share_options
 @click.option("--rejected", metavar="PATH", help="Keep dropped documents, with their reasons, under this path.")
+@click.option("--proof", is_flag=True, help="Leave a proof of every row, which dcurate prove checks.")
 @click.option("--no-examples", is_flag=True, help="Show no excerpts of dropped documents in the report.")
 @click.option(
     "--progress",
@@ -114,6 +115,7 @@ def run(
     workers: int | None,
     limits: dict[str, Any],
     rejected: str | None,
+    proof: bool,
     no_examples: bool,
     progress: str,
     quiet: bool,
@@ -137,7 +139,10 @@ def run(
         check_limits(limits, mode or loaded.executor.get("execution_mode"), scheduler)
         executor = _executor(loaded, mode, scheduler, workers, limits)
         pipeline = loaded.pipeline
-        result = (pipeline.run if shard is None else partial(pipeline.run_shard, shard))(
+        if proof and shard is not None:
+            raise click.UsageError("--proof is for a run of the whole input; leave out --shard")
+        whole = partial(pipeline.run, proof=proof)
+        result = (whole if shard is None else partial(pipeline.run_shard, shard))(
             executor,
             resume=resume,
             rejected=rejected or loaded.rejected,

@@ -49,9 +49,12 @@ class DeferredRows:
 
     Args:
         first: makes a frame of them, or of at most a number of the first of them.
+        table: the table that they are rows of, as they are, if there is one; and ``rows``: their numbers in it.
     """
 
     first: Callable[[int | None], Any]
+    table: Any = None
+    rows: Any = None
 
 
 class _FrameOnRead:
@@ -98,6 +101,12 @@ class Rejection:
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "data": self.data}
+
+    @property
+    def source(self) -> tuple[Any, Any] | None:
+        """A table that holds the rows, and their numbers in it, where they are not copied out of it yet."""
+        rows = vars(self)["data"]
+        return (rows.table, rows.rows) if isinstance(rows, DeferredRows) and rows.table is not None else None
 
     def first(self, most: int) -> Any:
         """Return a frame of the first rows, of ``most`` at least if there are as many; None if there is none."""
@@ -188,6 +197,7 @@ class FilePart(HidesSecrets):
         range_bytes: bytes of the range, where the part is one.
         rows: number of the first row to read and one past the last, counted from 0 in the part as a reader counts them
             (a line of JSON Lines, a record of an archive); None for all. Only `SourceStage.divided` gives such parts.
+        proof: root of the rows that were written to it, for a run with a proof.
     """
 
     path: str
@@ -197,6 +207,7 @@ class FilePart(HidesSecrets):
     version: str = ""
     range_bytes: int | None = None
     rows: tuple[int, int] | None = None
+    proof: str = ""
 
     @property
     def nbytes(self) -> int:

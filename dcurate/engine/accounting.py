@@ -8,7 +8,7 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dcurate.core.batch import Batch
@@ -60,6 +60,7 @@ class Round:
         observers: receive events.
         ignore_failures: whether rows on which a stage fails go to quarantine and the run goes on.
         examples: whether excerpts of a few dropped rows are kept for the report.
+        proves: whether the roots of rejected and of written rows are computed.
         run: id of the run that it is the whole or a ``phase`` of; ``last`` says whether no other phase follows.
         kernels: what the stages of the run compile.
         unread: splits that do not count as finished and are not tried again: why, and the files written for each.
@@ -77,6 +78,7 @@ class Round:
     observers: Sequence[Observer] = ()
     ignore_failures: bool = False
     examples: bool = True
+    proves: bool = False
     run: str = field(default_factory=lambda: uuid.uuid4().hex[:8])
     phase: int = 0
     last: bool = True
@@ -111,6 +113,7 @@ class Round:
                 keep,
                 ignore_failures=self.ignore_failures,
                 examples=self.examples,
+                proves=self.proves,
             )
             for operator, keep in zip(operators, keeps, strict=True)
         ]
@@ -260,6 +263,7 @@ class RunAccounting:
             stats = [StageStats.from_dict(values) for values in input_stats]
             for stage in stats:
                 split.stats.setdefault(stage.name, StageStats(stage.name)).add(stage)
+                stage.proof = {}  # it is of the split alone
             self.emit(TaskDone(time.time(), name, split.key, tuple(stats), summary["seconds"] / len(splits)))
 
     def split_finished(self, number: int) -> None:
@@ -284,7 +288,7 @@ class RunAccounting:
 
     def _count(self, stats: Iterable[StageStats]) -> None:
         for stage in stats:
-            self._totals.setdefault(stage.name, StageStats(stage.name)).add(stage)
+            self._totals.setdefault(stage.name, StageStats(stage.name)).add(replace(stage, proof={}))
 
     def close(self, error: str = "") -> None:
         """End the run, with or without an error, and flush the ledger."""

@@ -86,5 +86,5 @@ class DocumentWriter(FileWriter):
         names = {setting.name for setting in fields(self) if setting.init} - {"filetype"}
         settings = {name: value for name in sorted(names) if (value := getattr(self, name)) is not None}
         writer = _WRITERS[self.filetype](**settings)
-        writer._generation, writer._shard = self._generation, self._shard
+        writer._generation, writer._shard, writer._proves = self._generation, self._shard, self._proves
         return writer

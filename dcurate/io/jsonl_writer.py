@@ -16,6 +16,7 @@ from dcurate.frames.columns import floats_in
 from dcurate.fs.compression import ending_for, packing
 from dcurate.io.json_write import JsonForm, joined
 from dcurate.io.jsonl_reader import PANDAS, refuse_others
+from dcurate.io.proof import LineDigests, keep_rows
 from dcurate.io.sink import FileWriter
 from dcurate.rows.lines import without_lines
 
@@ -78,12 +79,16 @@ class JsonlWriter(FileWriter):
         _check(without_lines(table), self.path)
         for number, pieces in enumerate(self._contents(table)):
             name = folder + self._name(key, f".jsonl{ending_for(self.compression)}", number)
+            lines = LineDigests() if self._proves else None
             with self.directory.writing(name) as file:
                 with packing(file, ending_for(self.compression)) as packed:
                     for piece in pieces:
                         packed.write(piece)
+                        if lines is not None:
+                            lines.add(piece)
                 size = file.tell()
-            yield FilePart(self.directory.path(name), size=size)
+            proof = "" if lines is None else keep_rows(self.directory, name, lines.rows())
+            yield FilePart(self.directory.path(name), size=size, proof=proof)
 
     def _lost(self, table: pa.Table) -> dict[str, int]:
         return {"infinite numbers, written as null": infinite(without_lines(table))}

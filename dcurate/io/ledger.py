@@ -98,6 +98,10 @@ class DirectoryLedger:
         """Count the finished splits whose output exists, which reads all records."""
         return sum(map(self._is_whole, self._all()))
 
+    def records(self) -> Iterator[SplitRecord]:
+        """Yield the records of all splits, which reads all of them."""
+        return self._all()
+
     @property
     def skipped(self) -> int:
         """Number of segments that could not be read; their splits are done again."""

@@ -31,6 +31,7 @@ from dcurate.io.parquet_bounds import group_bounds
 from dcurate.io.parquet_int96 import ALL_YEARS, int96_columns, with_declared_units
 from dcurate.io.parquet_schema import packed, unpacked, write_options
 from dcurate.io.partition import LARGE
+from dcurate.io.proof import keep_rows, table_rows
 from dcurate.io.row_filter import GROUP_BYTES, GROUPS, Bounds, skipped_groups
 from dcurate.io.sink import FileWriter
 from dcurate.io.source import FileReader
@@ -483,7 +484,8 @@ class ParquetWriter(FileWriter):
                     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
                         raise DataError(f"{self.name}: {error}; leave the column out with fields=") from error
                     size = file.tell()
-                yield FilePart(self.directory.path(name), size=size)
+                proof = keep_rows(self.directory, name, table_rows([piece])) if self._proves else ""
+                yield FilePart(self.directory.path(name), size=size, proof=proof)
 
     def _put(self, table: pa.Table, file: BinaryIO) -> None:
         defaults = {

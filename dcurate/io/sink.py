@@ -53,6 +53,8 @@ class FileWriter(SinkStage[DocumentBatch]):
     #: Whether rows that were removed from its output on request are not written again; `dcurate.optouts` leaves tables.
     writes_documents: ClassVar[bool] = True
 
+    #: Whether `proving` gives it the roots of the rows that it writes.
+    _proves: bool = field(default=False, init=False, repr=False, compare=False)
     _generation: int | None = field(default=None, init=False, repr=False, compare=False)
     _shard: str = field(default="", init=False, repr=False, compare=False)
     _opened: Directory | None = field(default=None, init=False, repr=False, compare=False)
@@ -105,6 +107,12 @@ class FileWriter(SinkStage[DocumentBatch]):
             raise PipelineError(f"{self.name}: label={self.label!r} is not for the shards of a run; leave it out")
         writer = copy.copy(self)
         writer._shard = folder
+        return writer
+
+    def proving(self) -> Self:
+        """Return this writer for a run with a proof: its files come with the roots of their rows."""
+        writer = copy.copy(self)
+        writer._proves = True
         return writer
 
     def check(self) -> None:

@@ -46,6 +46,7 @@ from dcurate.rows import adapt_rows, used_after
 from dcurate.running.checks import check_apart, check_rejected
 from dcurate.running.executor import Executor, Session
 from dcurate.running.joined_report import joined_report
+from dcurate.running.proving import RunProof, proving_writer
 from dcurate.runs.estimate import Estimate, kept
 from dcurate.runs.history import History
 from dcurate.runs.lineages.record import lineage_of, write_lineage
@@ -71,6 +72,7 @@ class RunOptions:
     observers: tuple[Observer, ...]
     examples: bool
     shard: Shard | None = None
+    proof: bool = False
 
 
 def _collect(batches: Iterator[Batch]) -> list[Batch]:
@@ -124,6 +126,7 @@ class PipelineRun:
     expected: Estimate | None = None
     ledger: DirectoryLedger | None = None
     listed: list[Batch] | None = None
+    proof: RunProof | None = None
     rounds: int = 1
     history: History = field(default_factory=History)
     id: str = field(default_factory=lambda: uuid.uuid4().hex[:8])
@@ -144,9 +147,17 @@ class PipelineRun:
         if self.options.shard is not None:
             self.sink = check_shards(self.sink, self._barriers).as_shard(self.options.shard.folder)
             self.stages = (*self.stages[:-1], self.sink)
+        if self.options.proof:
+            self._prove()
         self.fingerprint = fingerprint(self.stages)
         self.input_manifest = InputManifest(self.fingerprint)
         self.lock = OutputLock(self.id)
+
+    def _prove(self) -> None:
+        """Have the writer compute the roots of what it writes."""
+        self.sink = proving_writer(self.sink)
+        self.stages = (*self.stages[:-1], self.sink)
+        self.proof = RunProof(self._output)
 
     @property
     def sinkless(self) -> bool:
@@ -238,6 +249,7 @@ class PipelineRun:
                 self._prepare(self.sink)
                 claim(self._output, self.id)
                 self.ledger = DirectoryLedger.open(self.sink, self.fingerprint, self.resumes)
+                self._begin_proof()
                 if self.ledger.begun:
                     self._list()
                     self.ledger.check(self.input_manifest)
@@ -256,6 +268,13 @@ class PipelineRun:
             lost = self.accounting[0].lost()  # a later run may read them when they are repaired
             read = [files for split, files in self.input_manifest.files.items() if split not in lost]
             mark_ended(self._output, self.input_manifest.digest, chain.from_iterable(read))
+
+    def _begin_proof(self) -> None:
+        """Begin the proof that is asked for, or go on with that of an earlier run."""
+        if self.proof is None and self.resumes and RunProof(self._output).begun:
+            self._prove()
+        if self.proof is not None:
+            self.proof.begin(self.resumes)
 
     @cached_property
     def resumes(self) -> bool:
@@ -443,6 +462,7 @@ class PipelineRun:
             last=last,
             kernels=() if self.accounting else [kernel for stage in self.stages for kernel in stage.kernels()],
             examples=self.options.examples,
+            proves=self.proof is not None,
             unread=self.joined.unread if self.joined is not None else {},
             stages=tuple(stage.name for stage in self.stages),
             owners=self.owners,
@@ -466,6 +486,9 @@ class PipelineRun:
             clear_stale(rejections, job.operators(), counted, done)
         if ledger is not None:
             ledger.close()
+            if self.proof is not None:
+                notice = self.proof.add_round(job.phase, ledger.records(), last)
+                self.notices += [notice] if notice else []
             if last and self.resumes and self.options.shard is None:
                 self.notices += ledger.move_strays(accounting.files_of_unread())
 

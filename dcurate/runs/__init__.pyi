@@ -9,6 +9,9 @@ from .lineages.result import Lineage as Lineage
 from .lineages.way import WaysBack as WaysBack
 from .lineages.way import way_back as way_back
 from .preview import Preview as Preview
+from .proof import Proof as Proof
+from .proof import RowChange as RowChange
+from .proof import prove as prove
 from .publish.publish import Published as Published
 from .summary.fields import SummaryField as SummaryField
 from .summary.fields import SummarySection as SummarySection

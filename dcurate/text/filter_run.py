@@ -125,7 +125,7 @@ class FilterRun:
         if self._added or table is None or len(rows) == table.num_rows:
             gone = self._frame(mask)
             return gone.num_rows, gone.nbytes, gone
-        return len(rows), nbytes_at(table, rows), DeferredRows(lambda most: rows_at(table, rows[:most]))
+        return len(rows), nbytes_at(table, rows), DeferredRows(lambda most: rows_at(table, rows[:most]), table, rows)
 
     def result(self, read_later: Collection[str] | None = None) -> DocumentBatch:
         """Return the batch with the remaining rows; dropped rows are in its rejections.

@@ -42,10 +42,10 @@ def unreadable(source: str, output: str) -> Pipeline:
     return Pipeline("read", stages=[DeadlyJsonl(source).with_(ignore_failures=True), JsonlWriter(output)])
 
 
-KINDS = {"several": pipeline, "near": near_duplicates, "unreadable": unreadable}
+KINDS = {"several": pipeline, "proved": pipeline, "near": near_duplicates, "unreadable": unreadable}
 
 if __name__ == "__main__":
     _, source, output, mode, kind = sys.argv
     cluster = None if mode == "inline" else LocalCluster(n_workers=2, gpus=False)
     executor = InlineExecutor() if cluster is None else DaskExecutor({"execution_mode": mode}, cluster)
-    KINDS[kind](source, output).run(executor, resume=True)
+    KINDS[kind](source, output).run(executor, resume=True, proof=kind == "proved")

@@ -14,6 +14,7 @@ from dcurate.core.cpu_time import CPU_METER
 from dcurate.core.ledger import RejectionSink
 from dcurate.core.stage import REPLACED, ProcessingStage, SinkStage, SourceStage
 from dcurate.engine.worker.calls import Calls
+from dcurate.engine.worker.proofs import prove_rows
 from dcurate.engine.worker.samples import ScoreSampler
 from dcurate.errors import StageError
 from dcurate.events import StageStats
@@ -36,6 +37,7 @@ class OperatorSpec:
         ignore_failures: whether rows on which a stage fails go to quarantine and the rest is processed; a stage's own
             setting of that name goes first.
         examples: whether a few rejected rows are shown in the report.
+        proves: whether the roots of rejected and of written rows are computed.
     """
 
     operator: str
@@ -45,6 +47,7 @@ class OperatorSpec:
     passes_empty: bool = False
     ignore_failures: bool = False
     examples: bool = True
+    proves: bool = False
 
 
 @dataclass
@@ -178,6 +181,8 @@ def _run_stage(call: _Call, number: int, states: list[InputState]) -> None:
         state.stats.extend(figures)
         state.stats[-1].metrics, logged = logged, {}  # of the call as a whole: counted once
         scored = [score for result in results for score in result.scored]
+        if operator_spec.proves:
+            prove_rows(stage, str(state.key), results, rejected, figures)
         call.sampler.add(state.stats[-len(stage.parts) :], scored, rejected, state.key)
         if rejected and operator_spec.rejections is not None:
             kept = operator_spec.rejections.keep(state.key, rejecting(operator_spec.operator, stage), rejected)
