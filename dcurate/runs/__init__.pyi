@@ -12,6 +12,9 @@ from .preview import Preview as Preview
 from .proof import Proof as Proof
 from .proof import RowChange as RowChange
 from .proof import prove as prove
+from .proof_row import RowProof as RowProof
+from .proof_row import prove_row as prove_row
+from .proof_sample import prove_sample as prove_sample
 from .publish.publish import Published as Published
 from .summary.fields import SummaryField as SummaryField
 from .summary.fields import SummarySection as SummarySection

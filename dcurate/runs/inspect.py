@@ -118,7 +118,7 @@ def inspect(
     places = output if isinstance(output, RunPlaces) else RunPlaces(output)
     run = read_run(places.output, places.storage_options)
     stage = _stage(run, dropped_by, reason)
-    show = _Show(text_field, _pattern(find), _score_fields(run))
+    show = _Show(text_field, _pattern(find), score_fields(run))
     faulty = reason in stage.faulty if reason is not None else not stage.dropped
     folder = run.report.quarantine_path if faulty else places.rejected or run.report.rejected_path
     if folder is None:
@@ -178,7 +178,7 @@ def _rows(counts: Mapping[str, int], reason: str | None) -> int:
     return counts[reason] if reason is not None else sum(counts.values())
 
 
-def _score_fields(run: RecordedRun) -> list[str]:
+def score_fields(run: RecordedRun) -> list[str]:
     """Return the score columns of the stages, according to the report."""
     score_settings = (str(stage.get("settings", {}).get("score_field", "")) for stage in run.about.get("stages", ()))
     return [name for text in score_settings for name in re.findall(r"'([^']+)'", text)]

@@ -21,13 +21,17 @@ from dcurate import (
     TokenWriter,
 )
 from dcurate.core.stage import Stage
+from dcurate.running.executor import Executor
 from dcurate.runs import prove
 from tests.dying import dying
+from tests.faulty import CrashOn, RaiseOn
 from tests.forked import run_forked
 from tests.run.curate import pipeline
 from tests.stages import KeepEvery
 
 pytestmark = pytest.mark.cluster
+
+_IGNORES = {"ignore_failures": True}
 
 
 @pytest.fixture(scope="module")
@@ -124,3 +128,37 @@ def test_rounds_of_a_search_for_near_duplicates_are_proved(source: Path, tmp_pat
     proof = prove(str(tmp_path / "out"))
     assert proof.holds
     assert proof.rows == report.stages[-1].rows_out < report.stages[0].rows_out
+
+
+def test_rows_that_fail_and_bad_lines_are_proved_alike(cluster: LocalCluster, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for name in "ab":
+        texts = [f"{name}{row}{'!' if row % 7 == 3 else '?' if row == 9 else ''}" for row in range(20)]
+        lines = [json.dumps({"text": text}) for text in texts]
+        (tmp_path / "in" / f"{name}.jsonl").write_text("\n".join([*lines, "no JSON"]) + "\n")
+    roots = set()
+    executors: list[Executor] = [InlineExecutor(_IGNORES), DaskExecutor(_IGNORES, cluster)]
+    for number, executor in enumerate(executors):
+        reader = JsonlReader(str(tmp_path / "in"), on_bad_line="quarantine")
+        writer = JsonlWriter(str(tmp_path / f"{number}"))
+        stages: list[Stage] = [reader, RaiseOn(), RaiseOn("?").with_(name="more"), writer]
+        report = Pipeline("fails", stages=stages).run(executor, proof=True, observers=[]).report
+        assert sum(sum(stage.faulty.values()) for stage in report.stages) == 10
+        proof = prove(str(tmp_path / f"{number}"))
+        assert proof.holds
+        roots.add(proof.root)
+    assert len(roots) == 1
+
+
+def test_rows_that_kill_their_process_are_proved(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in ("a", "b!", "c", "d")))
+    roots = set()
+    for workers in (1, 2):
+        output = str(tmp_path / f"out{workers}")
+        stages: list[Stage] = [JsonlReader(str(tmp_path / "a.jsonl")), CrashOn(), JsonlWriter(output)]
+        with LocalCluster(n_workers=workers, gpus=False) as deadly:
+            Pipeline("dies", stages=stages).run(DaskExecutor(_IGNORES, deadly), proof=True, observers=[])
+        proof = prove(output)
+        assert (proof.holds, proof.rows) == (True, 3)
+        roots.add(proof.root)
+    assert len(roots) == 1
