@@ -46,6 +46,10 @@ _CHUNK, _COLUMN_CHUNK = 2**20, 2**14
 _EXACT = 15
 
 
+#: Content of rows as lines, and where rows end in it.
+EndedPiece = tuple[bytes | memoryview, npt.NDArray[np.int64]]
+
+
 class _Change(NamedTuple):
     """The new values of a column.
 
@@ -108,17 +112,24 @@ class JsonForm:
         Raises:
             DataError: a text is not valid UTF-8, or a date is not in the years 1 to 9999 and there is no `default`.
         """
+        yield from (piece for piece, _ in self.ended_pieces(table))
+
+    def ended_pieces(self, table: pa.Table) -> Iterator[EndedPiece]:
+        """Yield `pieces`, and where rows end in each; arguments and errors are the same."""
         if LINE not in table.column_names:
-            yield from map(joined, self._fresh(table))
+            yield from map(ended, self._fresh(table))
             return
         for part in _parts(table):
             if part.column(LINE).null_count:
-                yield joined(self._mixed(part))
+                yield ended(self._mixed(part))
             elif _is_unchanged(part):
-                data = _lines(part)[1]
-                yield from (data[start : start + _PIECE] for start in range(0, len(data), _PIECE))
+                bounds, data = _lines(part)
+                for start in range(0, len(data), _PIECE):
+                    low, high = np.searchsorted(bounds[1:], [start, start + _PIECE], "right")
+                    yield data[start : start + _PIECE], bounds[1 + low : 1 + high] - start
             else:
-                yield self._edited(part)[1].data
+                bounds, edited = self._edited(part)
+                yield edited.data, bounds[1:]
 
     def lines(self, table: pa.Table) -> Iterator[list[bytes]]:
         """Yield the rows, each without a newline at its end; arguments and errors are those of `pieces`."""
@@ -394,6 +405,11 @@ def anything(value: Any) -> str:
     if isinstance(value, bytes):
         return value.decode(errors="backslashreplace")
     return moment(value) if isinstance(value, date | time) else str(value)
+
+
+def ended(rows: list[bytes]) -> EndedPiece:
+    """Lines as they are in a file, and where each ends."""
+    return joined(rows), np.cumsum([len(row) + 1 for row in rows], dtype=np.int64)
 
 
 def joined(rows: list[bytes]) -> bytes:

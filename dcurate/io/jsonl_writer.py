@@ -14,9 +14,9 @@ from dcurate.core.batch import BatchKey, FilePart
 from dcurate.errors import DataError
 from dcurate.frames.columns import floats_in
 from dcurate.fs.compression import ending_for, packing
-from dcurate.io.json_write import JsonForm, joined
+from dcurate.io.json_write import EndedPiece, JsonForm, ended
 from dcurate.io.jsonl_reader import PANDAS, refuse_others
-from dcurate.io.proof import LineDigests, keep_rows
+from dcurate.io.proof import keep_rows, lines_to_prove
 from dcurate.io.sink import FileWriter
 from dcurate.rows.lines import without_lines
 
@@ -79,13 +79,13 @@ class JsonlWriter(FileWriter):
         _check(without_lines(table), self.path)
         for number, pieces in enumerate(self._contents(table)):
             name = folder + self._name(key, f".jsonl{ending_for(self.compression)}", number)
-            lines = LineDigests() if self._proves else None
+            lines = lines_to_prove() if self._proves else None
             with self.directory.writing(name) as file:
                 with packing(file, ending_for(self.compression)) as packed:
-                    for piece in pieces:
+                    for piece, ends in pieces:
                         packed.write(piece)
                         if lines is not None:
-                            lines.add(piece)
+                            lines.add(piece, ends)
                 size = file.tell()
             proof = "" if lines is None else keep_rows(self.directory, name, lines.rows())
             yield FilePart(self.directory.path(name), size=size, proof=proof)
@@ -93,27 +93,27 @@ class JsonlWriter(FileWriter):
     def _lost(self, table: pa.Table) -> dict[str, int]:
         return {"infinite numbers, written as null": infinite(without_lines(table))}
 
-    def _contents(self, table: pa.Table) -> Iterator[Iterable[bytes | memoryview]]:
-        """The content of each file, in pieces."""
+    def _contents(self, table: pa.Table) -> Iterator[Iterable[EndedPiece]]:
+        """The content of each file, in pieces, each with where rows end in it."""
         form, limit = JsonForm(), self._max_bytes()
         for rows in self._slices(table):
             if limit is None:
-                yield form.pieces(rows)
+                yield form.ended_pieces(rows)
             else:
                 yield from _limited(chain.from_iterable(form.lines(rows)), limit)
 
 
-def _limited(lines: Iterable[bytes], limit: int) -> Iterator[list[bytes]]:
+def _limited(lines: Iterable[bytes], limit: int) -> Iterator[list[EndedPiece]]:
     file: list[bytes] = []
     size = 0
     for line in lines:
         if file and size + len(line) + 1 > limit:
-            yield [joined(file)]
+            yield [ended(file)]
             file, size = [], 0
         file.append(line)
         size += len(line) + 1
     if file:
-        yield [joined(file)]
+        yield [ended(file)]
 
 
 def _check(table: pa.Table, path: str) -> None:

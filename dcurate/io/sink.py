@@ -115,6 +115,9 @@ class FileWriter(SinkStage[DocumentBatch]):
         writer._proves = True
         return writer
 
+    def requires(self) -> dict[str, str]:
+        return {**super().requires(), **({"blake3": "proof"} if self._proves else {})}
+
     def check(self) -> None:
         """Refuse a directory with files that must not be touched; see the modes.
 

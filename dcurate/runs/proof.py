@@ -14,7 +14,7 @@ from rich.text import Text
 from dcurate.core.proof import run_root
 from dcurate.errors import DataError
 from dcurate.fs.stores import Directory, output_of
-from dcurate.io.proof import SHORT, ProvedRows, kept_rows, read_rows
+from dcurate.io.proof import ProvedRows, kept_rows, read_rows
 from dcurate.io.proof_record import ProofRecord, ProvedSplit
 from dcurate.io.rows import is_readable
 from dcurate.runs.text import many
@@ -175,8 +175,8 @@ def _check(directory: Directory, name: str, proved: str, split: str) -> tuple[in
     except DataError as error:
         return 0, [RowChange("unreadable", name, split=split, why=str(error))]
     if rows.root == proved:
-        return len(rows.digests), []
-    return len(rows.digests), changed_rows(name, kept_rows(directory, name), rows, split)
+        return len(rows.short), []
+    return len(rows.short), changed_rows(name, kept_rows(directory, name), rows, split)
 
 
 def changed_rows(name: str, before: Sequence[bytes] | None, rows: ProvedRows, split: str) -> list[RowChange]:
@@ -184,14 +184,13 @@ def changed_rows(name: str, before: Sequence[bytes] | None, rows: ProvedRows, sp
 
     Args:
         name: its name.
-        before: the first bytes of the digests of the rows that were written; None if they are not known.
+        before: the short hashes of the rows that were written; None if they are not known.
         rows: its rows.
         split: the split that it was written for.
     """
     if before is None:
-        return [RowChange("changed", name, split=split, why="which rows is not known, as the short digests are gone")]
-    after = [digest[:SHORT] for digest in rows.digests]
-    places = [RowChange(what, name, row, split) for what, row in _differences(before, after)]
+        return [RowChange("changed", name, split=split, why="which rows is not known, as the short hashes are gone")]
+    places = [RowChange(what, name, row, split) for what, row in _differences(before, rows.short)]
     if not places:
         return [RowChange("changed", name, split=split, why="names or order of columns, or a row that is not found")]
     more = len(places) - _MOST

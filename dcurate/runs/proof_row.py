@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -40,8 +41,9 @@ class RowProof(JupyterMixin):
         stage: the one that took it out, and ``reason``, ``score``; empty for a kept row.
         passed: stages that it passed, each with the scores that it keeps, where it is a filter.
         scores: of a kept row, the columns with scores.
-        leaf: SHA-256 of a kept row.
-        file_root: root of the rows of its file, and ``to_file``: digests before and after, from the leaf up.
+        leaf: of a kept row, BLAKE3 of its block: the rows of its file (lines, with their ends; values in Parquet) from
+            the first to the second number of ``block``, which is one past the last.
+        file_root: root of the blocks of the file, and ``to_file``: digests before and after, from the leaf up.
         statement: what is proved of the split, as JSON; ``split_leaf`` its SHA-256, ``to_root`` from there to ``root``.
         holds: whether the path leads to the root of the run.
 
@@ -61,6 +63,7 @@ class RowProof(JupyterMixin):
     passed: dict[str, tuple[str, ...]] = field(default_factory=dict)
     scores: dict[str, Any] = field(default_factory=dict)
     leaf: str = ""
+    block: tuple[int, int] = (0, 0)
     file_root: str = ""
     to_file: list[list[list[str]]] = field(default_factory=list)
     statement: str = ""
@@ -92,7 +95,7 @@ def _lines(proof: RowProof) -> Iterator[tuple[str, str]]:
     for stage, keeps in proof.passed.items():
         yield "passed", f"{stage}, which keeps {' and '.join(keeps)}" if keeps else stage
     yield "file", proof.place
-    yield "leaf", proof.leaf
+    yield "leaf", f"{proof.leaf}, BLAKE3 of rows {proof.block[0]:,} to {proof.block[1] - 1:,}" if proof.leaf else ""
     yield "root of file", f"{proof.file_root}, {len(proof.to_file)} steps above" if proof.file_root else ""
     yield "split leaf", f"{proof.split_leaf}, SHA-256 of what is proved of the split"
     yield "root of run", f"{proof.root}, {len(proof.to_root)} steps above"
@@ -131,11 +134,11 @@ def prove_row(
         >>> folder.cleanup()
     """
     directory = Directory(output_of(output), storage_options or {})
-    return _Search(directory, row, id_field, read_run(output, storage_options)).result()
+    return _RowSearch(directory, row, id_field, read_run(output, storage_options)).result()
 
 
 @dataclass
-class _Search:
+class _RowSearch:
     """A search for one row."""
 
     output: Directory
@@ -187,8 +190,9 @@ class _Search:
 
     def _kept(self, split: ProvedSplit, row: Row) -> RowProof:
         rows = read_rows(self.output, row.file)
-        path = merkle_path(rows.digests, row.number, rows.about)
-        leaf, proved = rows.digests[row.number], roots_of_files(split)[row.file]
+        number = bisect_right(rows.counts, row.number)
+        path = merkle_path(rows.blocks, number, rows.about)
+        leaf, proved = rows.blocks[number], roots_of_files(split)[row.file]
         columns = [name for name in score_fields(self.run) if row.values.get(name) is not None]
         return RowProof(
             outcome="kept",
@@ -197,6 +201,7 @@ class _Search:
             passed={stage.name: keeps_of(self.run, stage.name) for stage in self.run.report.stages},
             scores={name: row.values[name] for name in columns},
             leaf=leaf.hex(),
+            block=((0, *rows.counts)[number], rows.counts[number]),
             file_root=proved,
             to_file=_hex(path),
             **self._to_root(split, path.root(leaf).hex() == proved),

@@ -157,7 +157,7 @@ def test_records_that_are_changed_with_the_output_have_another_root(tmp_path: Pa
     assert found(tmp_path / "out", root="00") == [("record", None)]
 
 
-def test_without_short_digests_a_change_is_found_and_not_located(tmp_path: Path) -> None:
+def test_without_short_hashes_a_change_is_found_and_not_located(tmp_path: Path) -> None:
     run(tmp_path, JsonlWriter(str(tmp_path / "out")))
     path = first(tmp_path / "out", "a-*.jsonl")
     (tmp_path / "out.dcurate" / "proof" / "rows" / path.name).unlink()
@@ -165,7 +165,7 @@ def test_without_short_digests_a_change_is_found_and_not_located(tmp_path: Path)
     path.write_bytes(path.read_bytes().replace(b"a3", b"c3"))
     [change] = prove(str(tmp_path / "out")).changes
     assert (
-        str(change) == f"changed: {path.name}, split 'a.jsonl': which rows is not known, as the short digests are gone"
+        str(change) == f"changed: {path.name}, split 'a.jsonl': which rows is not known, as the short hashes are gone"
     )
 
 
@@ -190,7 +190,7 @@ _digests = st.lists(st.binary(min_size=2, max_size=2), max_size=12)
 
 @given(_digests, _digests)
 def test_differences_turn_what_was_written_into_what_is_there(before: list[bytes], after: list[bytes]) -> None:
-    differences = changed_rows("f", before, ProvedRows(after, b""), "s")
+    differences = changed_rows("f", before, ProvedRows([], [], after, b""), "s")
     places = {what: [change.row for change in differences if change.what == what] for what in ("missing", "added")}
     kept = [digest for row, digest in enumerate(before) if row not in places["missing"]]
     for row in sorted(place for place in places["added"] if place is not None):
@@ -202,7 +202,7 @@ def test_differences_turn_what_was_written_into_what_is_there(before: list[bytes
 
 def test_many_changes_of_a_file_are_counted() -> None:
     before, after = [bytes(2)] * 500, [b"xx"] * 500
-    differences = changed_rows("f", before, ProvedRows(after, b""), "s")
+    differences = changed_rows("f", before, ProvedRows([], [], after, b""), "s")
     assert len(differences) == 101
     assert differences[-1] == RowChange("changed", "f", split="s", why="and 400 rows more")
 

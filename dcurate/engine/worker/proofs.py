@@ -14,7 +14,7 @@ from dcurate.core.merkle import merkle_root
 from dcurate.core.stage import ProcessingStage, SinkStage
 from dcurate.events import StageStats
 from dcurate.frames.convert import to_arrow
-from dcurate.frames.row_digests import row_hashes, visible_values
+from dcurate.frames.row_contents import row_hashes, visible_values
 
 
 def prove_rows(

@@ -1,8 +1,9 @@
-"""Digests of rows follow from their values alone."""
+"""Bytes of rows follow from their values alone."""
 
 import datetime
 import decimal
 import io
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +12,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcurate.frames.row_digests import row_digests, row_hashes, visible_values
+from dcurate.frames.row_contents import row_contents, row_hashes, visible_values
+
+
+def rows_of(table: pa.Table) -> list[bytes]:
+    """Each row as bytes."""
+    return [
+        bytes(content[start:stop])
+        for content, ends in row_contents(table)
+        for start, stop in pairwise([0, *ends.tolist()])
+    ]
+
 
 _LEAVES = {
     pa.string(): st.text(max_size=4),
@@ -44,22 +55,22 @@ def written(table: pa.Table) -> pa.Table:
 
 
 @given(st.lists(columns(), min_size=1, max_size=3))
-def test_rows_have_the_digests_of_what_is_read_back_from_parquet(arrays: list[pa.Array]) -> None:
+def test_rows_have_the_contents_of_what_is_read_back_from_parquet(arrays: list[pa.Array]) -> None:
     table = pa.table(arrays, [f"c{number}" for number in range(len(arrays))])
-    digests = row_digests(table)
-    assert row_digests(written(table)) == digests
-    assert [row_digests(table.slice(row, 1))[0] for row in range(5)] == digests
+    contents = rows_of(table)
+    assert rows_of(written(table)) == contents
+    assert [rows_of(table.slice(row, 1))[0] for row in range(5)] == contents
 
 
 @given(st.lists(columns(), min_size=1, max_size=3))
-def test_rows_have_equal_digests_only_if_their_values_are_equal(arrays: list[pa.Array]) -> None:
+def test_rows_have_equal_bytes_only_if_their_values_are_equal(arrays: list[pa.Array]) -> None:
     table = pa.table(arrays, [f"c{number}" for number in range(len(arrays))])
-    digests, rows = row_digests(table), list(map(repr, table.to_pylist()))
+    contents, rows = rows_of(table), list(map(repr, table.to_pylist()))
     for one in range(5):
         for other in range(5):
-            assert digests[one] != digests[other] or rows[one] == rows[other]
+            assert contents[one] != contents[other] or rows[one] == rows[other]
             # Python shows all kinds of NaN alike
-            assert digests[one] == digests[other] or rows[one] != rows[other] or "nan" in rows[one]
+            assert contents[one] == contents[other] or rows[one] != rows[other] or "nan" in rows[one]
 
 
 @pytest.mark.parametrize(
@@ -80,19 +91,19 @@ def test_rows_have_equal_digests_only_if_their_values_are_equal(arrays: list[pa.
         ([None, None, None], pa.null(), pa.string()),
     ],
 )
-def test_types_that_hold_equal_values_give_equal_digests(
+def test_types_that_hold_equal_values_give_equal_bytes(
     values: list[object], kind: pa.DataType, other: pa.DataType
 ) -> None:
-    one = row_digests(pa.table({"a": pa.array(values, kind)}))
-    assert one == row_digests(pa.table({"a": pa.array(values, other)}))
+    one = rows_of(pa.table({"a": pa.array(values, kind)}))
+    assert one == rows_of(pa.table({"a": pa.array(values, other)}))
 
 
-def test_values_of_different_kinds_have_different_digests() -> None:
+def test_values_of_different_kinds_have_different_contents() -> None:
     values = [1, 1.0, "1", b"1", True, [1], {"a": 1}, decimal.Decimal("1.0"), datetime.date(1970, 1, 2), None, [], ""]
-    digests = {row_digests(pa.table({"a": [value]}))[0] for value in values}
-    assert len(digests) == len(values)
+    contents = {rows_of(pa.table({"a": [value]}))[0] for value in values}
+    assert len(contents) == len(values)
     border = [pa.table({"a": ["ab"], "b": ["c"]}), pa.table({"a": ["a"], "b": ["bc"]})]
-    assert row_digests(border[0]) != row_digests(border[1])
+    assert rows_of(border[0]) != rows_of(border[1])
 
 
 @given(st.lists(st.text(max_size=3), min_size=1, max_size=8), st.data())
