@@ -11,14 +11,19 @@ import random
 import shutil
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
+from hashlib import sha256
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from blake3 import blake3
+from xxhash import xxh3_128
 
 from benchmarks import measure as measuring
 from benchmarks.filters import multiplied, pipeline_of, plain_copies
@@ -46,7 +51,13 @@ def curate(source: str, output: str, proof: bool) -> dict[str, Any]:
 def measure(input: Path) -> dict[str, Any]:  # noqa: A002
     """Measure both on a folder of JSONL with a column ``text``."""
     with scratch_folder("proof", None) as scratch:
-        return {**cost(input, scratch), "found": located(scratch), "about": {**machine(), **versions("pyarrow")}}
+        figures = cost(input, scratch)
+        return {
+            **figures,
+            "hashes": hashes(scratch / "plain"),
+            "found": located(scratch),
+            "about": {**machine(), **versions("pyarrow")},
+        }
 
 
 # The cost
@@ -100,6 +111,27 @@ def timed(source: Path, output: Path) -> float:
         pipeline_of(str(source), str(output), None).run(InlineExecutor(), proof=True, observers=[])
     _remove(output)
     return sum(spent)
+
+
+def hashes(source: Path) -> dict[str, float]:
+    """Megabytes of lines that hashes take in a CPU-second: row by row, and in blocks of 64 KiB."""
+    content = min(source.iterdir()).read_bytes()
+    rows = [0, *(np.flatnonzero(np.frombuffer(content, np.uint8) == ord("\n")) + 1).tolist()]
+    blocks = [*range(0, len(content), 2**16), len(content)]
+    known: dict[str, Callable[[memoryview], Any]] = {"sha256": sha256, "blake3": blake3, "xxh3": xxh3_128}
+    cuts = {"rows": rows, "blocks": blocks}
+    return {f"{name}_{cut}": _rate(known[name], content, cuts[cut]) for name in known for cut in cuts}
+
+
+def _rate(hash_: Callable[[memoryview], Any], content: bytes, bounds: Sequence[int]) -> float:
+    """The best of three."""
+    view, seconds = memoryview(content), []
+    for _ in range(3):
+        begin = time.thread_time()
+        for start, stop in pairwise(bounds):
+            hash_(view[start:stop]).digest()
+        seconds.append(time.thread_time() - begin)
+    return len(content) / MB / min(seconds)
 
 
 @contextmanager
@@ -205,10 +237,14 @@ def show(figures: dict[str, Any]) -> None:
     print(table(header, rows))
     print(f"\nof what more input costs, without start-up, the proof is {figures['marginal_share']:.2%}:", end=" ")
     print(f"{figures['proof_ms_per_mb']:.2f} ms of CPU per MB of input\n")
+    header = ["hash", "MB per CPU-s, by row", "in blocks of 64 KiB"]
+    names = ("sha256", "blake3", "xxh3")
+    print(table(header, [[n, *(figures["hashes"][f"{n}_{cut}"] for cut in ("rows", "blocks"))] for n in names]))
+    print()
     header = ["rows", "format", "MB", "check all s", "find a change s", "sample s", "rows of it", "one path s"]
-    names = ("mb", "whole_s", "found_s", "sample_s", "sample_rows", "row_s")
+    columns = ("mb", "whole_s", "found_s", "sample_s", "sample_rows", "row_s")
     found = figures["found"]
-    rows = [[f"{found['rows']:,}", kind, *(found[kind][name] for name in names)] for kind in ("jsonl", "parquet")]
+    rows = [[f"{found['rows']:,}", kind, *(found[kind][name] for name in columns)] for kind in ("jsonl", "parquet")]
     print(table(header, rows))
 
 

@@ -12,7 +12,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcurate import DataError, InlineExecutor, JsonlReader, JsonlWriter, ParquetWriter, Pipeline, ScoreFilter
+from dcurate import (
+    DataError,
+    DocumentWriter,
+    InlineExecutor,
+    JsonlReader,
+    JsonlWriter,
+    ParquetWriter,
+    Pipeline,
+    ScoreFilter,
+)
 from dcurate.core.stage import Stage
 from dcurate.io.proof import ProvedRows
 from dcurate.runs import Proof, RowChange, prove
@@ -48,6 +57,13 @@ def first(output: Path, pattern: str) -> Path:
 def jsonl(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("jsonl")
     run(folder, JsonlWriter(str(folder / "out")))
+    return folder / "out"
+
+
+@pytest.fixture(scope="module")
+def parquet(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("parquet")
+    run(folder, DocumentWriter(str(folder / "out"), filetype="parquet"))
     return folder / "out"
 
 
@@ -140,6 +156,26 @@ def test_values_of_parquet_are_proved_and_not_how_they_are_packed(tmp_path: Path
     assert (change.row, change.why) == (None, "names or order of columns, or a row that is not found")
     path.write_bytes(b"PAR1")
     assert found(tmp_path / "out") == [("unreadable", None)]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_a_change_of_any_value_of_parquet_is_found_and_located(parquet: Path, data: st.DataObject) -> None:
+    path = data.draw(st.sampled_from(sorted(parquet.glob("*.parquet"))))
+    before = path.read_bytes()
+    table = pq.read_table(path)
+    name, row = data.draw(st.sampled_from(table.column_names)), data.draw(st.integers(0, table.num_rows - 1))
+    values = table[name].to_pylist()
+    other = st.none() | (st.integers(-(2**63), 2**63 - 1) if name == "n" else st.text(max_size=5))
+    values[row] = data.draw(other.filter(lambda value: value != values[row]))
+    try:
+        place = table.column_names.index(name)
+        pq.write_table(table.set_column(place, name, pa.array(values, table.schema.field(name).type)), path)
+        [change] = prove(str(parquet)).changes
+        assert (change.what, change.file) == ("changed", path.name)
+        assert change.row in (row, None)  # of 65,536 changed rows one is not located
+    finally:
+        path.write_bytes(before)
 
 
 def test_records_that_are_changed_with_the_output_have_another_root(tmp_path: Path) -> None:
