@@ -26,7 +26,7 @@ from typing import Any
 from benchmarks.measure import called, machine, save, table, versions
 from benchmarks.rows import read_rows, texts
 from dcurate.text import DcurateExtractor
-from dcurate.text.extract.algorithms import Turn
+from dcurate.text.extract.algorithms import ThreadTurn
 from dcurate.text.extract.page_kind import KINDS, kind_by_structure
 from dcurate.text.extract.structure_reader import StructureReader
 from dcurate.text.extract.threads import posts_of
@@ -40,7 +40,7 @@ def words(text: str) -> list[str]:
     return re.findall(r"\w+", text)
 
 
-def judged(posts: Sequence[MadePost], turns: Sequence[Turn]) -> Counter[str]:
+def judged(posts: Sequence[MadePost], turns: Sequence[ThreadTurn]) -> Counter[str]:
     """Count the posts of a thread, and the turns in which the author, the date or the text is right."""
     counts = Counter(posts=len(posts), turns=len(turns))
     by_text = {" ".join(words(turn.text)): turn for turn in turns}

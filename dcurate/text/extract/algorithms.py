@@ -44,7 +44,7 @@ class PageSignals(NamedTuple):
     formula_ratio: float
 
 
-class Turn(NamedTuple):
+class ThreadTurn(NamedTuple):
     """A post of a thread.
 
     Args:
@@ -58,7 +58,7 @@ class Turn(NamedTuple):
     text: str
 
 
-class Piece(NamedTuple):
+class PagePiece(NamedTuple):
     """A text or an image of a page.
 
     Args:
@@ -86,7 +86,7 @@ class PageParts(NamedTuple):
     text: str = ""
     comments: str = ""
     signals: PageSignals | None = None
-    turns: Sequence[Turn] = ()
+    turns: Sequence[ThreadTurn] = ()
     kind: str = ""
 
 
@@ -147,7 +147,7 @@ class HTMLExtractorAlgorithm(Part, ABC):
         """Return the parts of a page with its turns and kind, if an extractor `has_parts`."""
         return self.extract_parts(html, stop_words, language)
 
-    def extract_pieces(self, html: str, url: str) -> Sequence[Piece]:
+    def extract_pieces(self, html: str, url: str) -> Sequence[PagePiece]:
         """Return the texts and images of a page in order, if an extractor `has_parts`.
 
         Args:

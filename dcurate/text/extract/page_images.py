@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from dcurate.text.extract.algorithms import Piece
+from dcurate.text.extract.algorithms import PagePiece
 from dcurate.text.extract.blocks import HtmlBlock, HtmlPage
 from dcurate.text.extract.formulas import of_image
 from dcurate.text.extract.hints import ASIDE, ASIDE_BY_CLASS, COMMENTS
@@ -76,7 +76,7 @@ def _address(attributes: Mapping[str, str]) -> str:
 
 def pieces_of(
     page: HtmlPage, main: Sequence[HtmlBlock], images: Sequence[PageImage], base: str, markdown: bool
-) -> list[Piece]:
+) -> list[PagePiece]:
     """Return the main content of a page as texts and images, in their order.
 
     Args:
@@ -92,7 +92,7 @@ def pieces_of(
     for node, parent in enumerate(page.parents):
         around.append(bool(page.hints[node] & _AROUND) or (parent >= 0 and around[parent]))
     first, last = (min(places), max(places)) if places else (0, 0)
-    pieces: list[Piece] = []
+    pieces: list[PagePiece] = []
     begin = 0
     for image in images:
         outside = not places or not first - _BEFORE <= image.place <= last + 1
@@ -102,9 +102,9 @@ def pieces_of(
         while end < len(main) and places[end] < image.place:
             end += 1
         if text := written(main[begin:end], markdown).strip():
-            pieces.append(Piece(text, None, None))
-        pieces.append(Piece(None, joined(base, image.address), image.alternative or None))
+            pieces.append(PagePiece(text, None, None))
+        pieces.append(PagePiece(None, joined(base, image.address), image.alternative or None))
         begin = end
     if text := written(main[begin:], markdown).strip():
-        pieces.append(Piece(text, None, None))
+        pieces.append(PagePiece(text, None, None))
     return pieces

@@ -26,7 +26,7 @@ from dcurate.frames.columns import (
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.text import encodable
 from dcurate.redaction import text_of
-from dcurate.text.extract.algorithms import HTMLExtractorAlgorithm, PageSignals, Piece, Turn
+from dcurate.text.extract.algorithms import HTMLExtractorAlgorithm, PagePiece, PageSignals, ThreadTurn
 from dcurate.text.extract.charset import decoded, markup
 from dcurate.text.extract.language import unescaped
 from dcurate.text.extract.named import extractor
@@ -38,7 +38,7 @@ _HEAD = 2**17
 
 _NO_STOP_WORDS = StopWords(frozenset(), ENGLISH)
 
-#: Columns of texts and images in order, as in `Piece`.
+#: Columns of texts and images in order, as in `PagePiece`.
 _LISTS = ("texts", "images", "alts")
 
 #: Reasons to drop a page, and to put it into quarantine.
@@ -65,9 +65,9 @@ class Extracted(NamedTuple):
     error: str = ""
     comments: str = ""
     signals: PageSignals | None = None
-    turns: Sequence[Turn] = ()
+    turns: Sequence[ThreadTurn] = ()
     kind: str = ""
-    pieces: Sequence[Piece] = ()
+    pieces: Sequence[PagePiece] = ()
 
 
 @dataclass
@@ -205,7 +205,9 @@ class HtmlExtractor(ProcessingStage[DocumentBatch, DocumentBatch]):
             numbers = [extraction.signals[number] if extraction.signals else np.nan for extraction in extractions]
             rows = with_column(rows, name, np.array(numbers, np.float64))
         if self.turns_field:
-            rows = with_records(rows, self.turns_field, Turn._fields, [extraction.turns for extraction in extractions])
+            rows = with_records(
+                rows, self.turns_field, ThreadTurn._fields, [extraction.turns for extraction in extractions]
+            )
         for number, name in enumerate(self._interleaved()):
             rows = with_texts_each(
                 rows, name, [[piece[number] for piece in extraction.pieces] for extraction in extractions]
@@ -250,9 +252,9 @@ class HtmlExtractor(ProcessingStage[DocumentBatch, DocumentBatch]):
             encodable(_title(source)),
             comments=encodable(parts.comments.strip()),
             signals=parts.signals,
-            turns=[Turn(*(encodable(part.strip()) for part in turn)) for turn in parts.turns],
+            turns=[ThreadTurn(*(encodable(part.strip()) for part in turn)) for turn in parts.turns],
             kind=parts.kind,
-            pieces=[Piece(*(part and encodable(part) for part in piece)) for piece in pieces],
+            pieces=[PagePiece(*(part and encodable(part) for part in piece)) for piece in pieces],
         )
 
     def _stop_words(self, page: str, language: str | None) -> StopWords:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from dcurate.core.extras import needed
-from dcurate.text.extract.algorithms import HTMLExtractorAlgorithm, PageParts, Piece, Turn
+from dcurate.text.extract.algorithms import HTMLExtractorAlgorithm, PageParts, PagePiece, ThreadTurn
 from dcurate.text.extract.blocks import HtmlBlock, HtmlPage
 from dcurate.text.extract.footnotes import with_notes
 from dcurate.text.extract.main_content import main_content
@@ -85,13 +85,13 @@ class DcurateExtractor(HTMLExtractorAlgorithm):
         page: StructurePage = self._parse(html, StructureReader(self.markdown, self.links))
         tags = scan_tags(html)
         posts = posts_of(page)
-        turns = [Turn(post.author, post.date, written(post.blocks, self.markdown)) for post in posts]
+        turns = [ThreadTurn(post.author, post.date, written(post.blocks, self.markdown)) for post in posts]
         by_data = turns_in(LinkedData.of(tags.json_ld), self._shown)
         kind = kind_of(page, tags, posts, parts.signals)
         turns = by_data if len(by_data) > len(turns) else turns
         return parts._replace(turns=turns if kind == FORUM else (), kind=kind)
 
-    def extract_pieces(self, html: str, url: str) -> list[Piece]:
+    def extract_pieces(self, html: str, url: str) -> list[PagePiece]:
         reader = ImageReader(self.markdown, self.links, self.alt_texts)
         page: HtmlPage = self._parse(html, reader)
         base = scan_tags(html).base

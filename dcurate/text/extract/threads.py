@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from dcurate.text.extract.algorithms import Turn
+from dcurate.text.extract.algorithms import ThreadTurn
 from dcurate.text.extract.blocks import CODE, FORMULA, HEADING, PARAGRAPH, TABLE, HtmlBlock
 from dcurate.text.extract.cues import AUTHOR, BODY, BY_SCHEMA, DATE, IN_TEXT, POST, UNSEEN
 from dcurate.text.extract.hints import ASIDE
@@ -248,7 +248,7 @@ def _is_link(page: StructurePage, place: int) -> bool:
     return block.linked > _LINK * block.size
 
 
-def turns_in(data: LinkedData, text_of: Callable[[str], str]) -> list[Turn]:
+def turns_in(data: LinkedData, text_of: Callable[[str], str]) -> list[ThreadTurn]:
     """Return the posts that a page's JSON-LD has, in order: a question before its answers, a post before comments.
 
     Args:
@@ -268,7 +268,7 @@ def turns_in(data: LinkedData, text_of: Callable[[str], str]) -> list[Turn]:
             author = author[0] if isinstance(author, list) and author else author
             author = author.get("name") if isinstance(author, Mapping) else author
             date = next((node[name] for name in _PUBLISHED if isinstance(node.get(name), str)), "")
-            turns.append(Turn(author if isinstance(author, str) else "", date, text_of(text)))
+            turns.append(ThreadTurn(author if isinstance(author, str) else "", date, text_of(text)))
         inner = [value for name in _INNER for value in _listed(node.get(name))]
         stack.extend(reversed(inner))
     return turns
