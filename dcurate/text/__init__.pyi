@@ -2,6 +2,8 @@
 
 from .annotate import Annotate as Annotate
 from .annotate import refilter as refilter
+from .buckets import ScoreBuckets as ScoreBuckets
+from .buckets import bucket_limits as bucket_limits
 from .documents import DocumentJoiner as DocumentJoiner
 from .documents import DocumentSplitter as DocumentSplitter
 from .extract.algorithms import HTMLExtractorAlgorithm as HTMLExtractorAlgorithm

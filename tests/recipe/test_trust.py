@@ -352,6 +352,7 @@ def test_every_public_name_is_decided():
             "BenchmarkRecordings",
             "PageOcr",
             "bloom_state",
+            "bucket_limits",
             "BloomSize",
             "BloomState",
         ),
