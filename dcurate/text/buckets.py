@@ -46,7 +46,7 @@ class ScoreBuckets(ProcessingStage[DocumentBatch, DocumentBatch]):
         >>> import pandas as pd
         >>> rows = pd.DataFrame({"perplexity": [120.0, 400.0, 900.0, 400.0], "language": ["en", "en", "en", "eo"]})
         >>> stage = ScoreBuckets({"en": [300.0, 600.0]}, group_field="language")
-        >>> stage.process(DocumentBatch(data=rows)).to_pandas().bucket.tolist()
+        >>> stage.process(DocumentBatch(data=rows)).to_arrow()["bucket"].to_pylist()
         ['head', 'middle', 'tail', None]
     """
 
