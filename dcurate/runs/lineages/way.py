@@ -248,7 +248,7 @@ class _WaySearch:
             for name in dict.fromkeys([*first, *names]):
                 try:
                     row = next(rows_with(directory, name, column, {value}), None)
-                except FileNotFoundError:
+                except DataError:  # it was moved or changed since
                     continue
                 if row is not None:
                     return self._of_row(output, directory, row, wanted)

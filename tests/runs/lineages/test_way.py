@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import tempfile
 import zlib
 from pathlib import Path
 
@@ -11,9 +12,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from dcurate import InlineExecutor, JsonlReader, JsonlWriter, ParquetReader, Pipeline, PipelineError
 from dcurate.cli import cli
+from dcurate.fs.stores import Directory
+from dcurate.io.rows import line_bytes
 from dcurate.io.warc_reader import WarcReader
 from dcurate.runs import way_back
 from dcurate.text import AddId, HtmlExtractor
@@ -115,3 +120,26 @@ def test_documents_of_several_runs_in_one_output_each_lead_to_their_file(tmp_pat
         Pipeline("add", stages=[JsonlReader(str(tmp_path / name)), writer]).run(InlineExecutor(), observers=[])
     ways = way_back(str(tmp_path / "out"), ["b2", "a1"]).ways
     assert [way.steps[-1].file for way in ways] == [str(tmp_path / name / "x.jsonl") for name in "ba"]
+
+
+@given(st.lists(st.binary(max_size=40), max_size=12), st.booleans())
+@example([b"a" * (2**20 - 1), b"", b"b" * 2**20, b"c"], True)
+@example([b"a" * 2**20, b"b"], False)
+def test_the_bytes_of_a_line_are_those_of_the_line(texts: list[bytes], ends: bool) -> None:
+    lines = [text.replace(b"\n", b" ") for text in texts]
+    data = b"\n".join(lines) + (b"\n" if ends and lines else b"")
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "a.jsonl").write_bytes(data)
+        for number, line in enumerate(lines):
+            span = line_bytes(Directory(folder), "a.jsonl", number)
+            assert (data[slice(*span)].removesuffix(b"\n") if span else b"") == line
+        assert line_bytes(Directory(folder), "a.jsonl", len(lines) + 1) is None
+
+
+def test_a_source_that_is_gone_ends_the_way_with_a_sentence(tmp_path: Path) -> None:
+    path = write_rows(tmp_path / "in" / "a.jsonl", 1)
+    run("copy", JsonlReader(path), JsonlWriter(str(tmp_path / "out")))
+    Path(path).unlink()
+    [way] = way_back(str(tmp_path / "out"), ["1"]).ways
+    assert (way.complete, len(way.steps)) == (False, 1)
+    assert "the files have changed" in way.why
