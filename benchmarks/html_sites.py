@@ -76,8 +76,8 @@ def generated_sites(folder: Path) -> Iterator[tuple[str, list[SitePage]]]:
     truths = {row["id"]: row["text"] for row in read_rows(folder / "truth.jsonl", {"id": str, "text": str}).rows}
     pages = read_rows(folder / "pages.jsonl", {"id": str, "html": str, "generator": str}).rows
     for name in sorted({page["generator"] for page in pages}):
-        own = [page for page in pages if page["generator"] == name]
-        yield name, [SitePage(f"https://{name}.example.org/{p['id']}", p["html"], truths[p["id"]]) for p in own]
+        of_site = [page for page in pages if page["generator"] == name]
+        yield name, [SitePage(f"https://{name}.example.org/{p['id']}", p["html"], truths[p["id"]]) for p in of_site]
 
 
 def real_site(name: str, folder: Path, most: int) -> list[SitePage]:
@@ -135,23 +135,32 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--site", action="append", default=[], help="a real site: its name and its folder, NAME=DIR")
     parser.add_argument("--pages", type=int, default=60, help="pages of a made site, and the most of a real one")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     pattern = r"[A-Z][a-z]+ [a-z][a-z ,]{40,160}[a-z]\.(?= )"
-    sentences = sorted({each for text in texts(given.texts, 3) for each in re.findall(pattern, text)})
-    sites = dict(made_sites(sentences, given.pages))
-    if given.input:
-        sites |= dict(generated_sites(given.input))
-    for name, folder in (site.split("=", 1) for site in given.site):
-        sites[f"real: {name}"] = real_site(name, Path(folder), given.pages)
+    sentences = sorted({sentence for text in texts(options.texts, 3) for sentence in re.findall(pattern, text)})
+    sites = dict(made_sites(sentences, options.pages))
+    if options.input:
+        sites |= dict(generated_sites(options.input))
+    for name, folder in (site.split("=", 1) for site in options.site):
+        sites[f"real: {name}"] = real_site(name, Path(folder), options.pages)
     before = machine()
-    results = {name: {each: measured(site, each) for each in EXTRACTORS} for name, site in sites.items()}
-    header = ["site", "pages", "extractor", "F1", *(f"F1, {each}" for each in FRACTIONS), "cut", "better", "with loss"]
+    results = {name: {extractor: measured(site, extractor) for extractor in EXTRACTORS} for name, site in sites.items()}
+    header = [
+        "site",
+        "pages",
+        "extractor",
+        "F1",
+        *(f"F1, {fraction}" for fraction in FRACTIONS),
+        "cut",
+        "better",
+        "with loss",
+    ]
     print(
         "F1 before, and after with min_fraction; of the default: part that was cut, pages that are better, with loss\n"
     )
     print(table(header, [row for name, site in sites.items() for row in _rows(name, len(site), results[name])]))
     save(
-        given.json,
+        options.json,
         {
             "pages": {name: len(site) for name, site in sites.items()},
             "machine": before,
@@ -164,7 +173,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _rows(name: str, pages: int, results: Mapping[str, Any]) -> Iterator[list[Any]]:
     for extractor, figures in results.items():
         usual = figures[str(RemoveSiteBoilerplate.min_fraction)]
-        after = [f"{figures[str(each)]['f1']:.3f}" for each in FRACTIONS]
+        after = [f"{figures[str(fraction)]['f1']:.3f}" for fraction in FRACTIONS]
         cut = [f"{usual['cut_ratio']:.3f}", usual["pages_better"], usual["pages_with_loss"]]
         yield [name, pages, extractor, f"{figures['before']['f1']:.3f}", *after, *cut]
 

@@ -99,7 +99,7 @@ def listings(sentences: Sequence[str], pages: int) -> Iterator[str]:
             ("<div class='g'><a href='/r{0}'><h3>Result of the search, number {0}</h3></a><cite>example.org</cite><p>{1}</p></div>", "<h1>Search</h1>{}"),
         )  # fmt: skip
         entry, around = forms[number % 4]
-        yield f"<body>{_MENU}{around.format(''.join(entry.format(*each) for each in entries))}{_END}"
+        yield f"<body>{_MENU}{around.format(''.join(entry.format(*values) for values in entries))}{_END}"
 
 
 def others(sentences: Sequence[str], pages: int) -> Iterator[str]:
@@ -132,9 +132,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--structure", type=Path, help="a folder of benchmarks.make_html_pages: documentation")
     parser.add_argument("--pages", type=int, default=20, help="pages of each template")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     pattern = r"[A-Z][a-z]+ [a-z][a-z ,]{40,160}[a-z]\.(?= )"
-    sentences = sorted({each for text in texts(given.texts, 3) for each in re.findall(pattern, text)})
+    sentences = sorted({sentence for text in texts(options.texts, 3) for sentence in re.findall(pattern, text)})
     before = machine()
     names = ("text", "author", "date")
     rows: list[list[Any]] = []
@@ -143,26 +143,28 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for group, templates in (("tuned", TUNED), ("corrected", OTHERS), ("unseen", UNSEEN)):
         total: Counter[str] = Counter()
         for template in templates:
-            counts, made = measured(template, sentences, given.pages)
+            counts, made = measured(template, sentences, options.pages)
             pages["forum"] += made
             total += counts
             figures[template.__name__] = {"group": group, **counts}
-            rows.append([group, template.__name__, *_row(counts, names, given.pages)])
+            rows.append([group, template.__name__, *_row(counts, names, options.pages)])
         figures[group] = dict(total)
-        rows.append([group, "all", *_row(total, names, given.pages * len(templates))])
-    pages["article"] = [row["html"] for row in read_rows(given.input, {"html": str}).rows]
-    if given.structure:
-        pages["documentation"] = [row["html"] for row in read_rows(given.structure / "pages.jsonl", {"html": str}).rows]
+        rows.append([group, "all", *_row(total, names, options.pages * len(templates))])
+    pages["article"] = [row["html"] for row in read_rows(options.input, {"html": str}).rows]
+    if options.structure:
+        pages["documentation"] = [
+            row["html"] for row in read_rows(options.structure / "pages.jsonl", {"html": str}).rows
+        ]
     for name, make in (("product", products), ("listing", listings), ("other", others)):
-        pages[name] = list(make(sentences, 2 * given.pages))
+        pages[name] = list(make(sentences, 2 * options.pages))
     extractor = DcurateExtractor()
     extractor.load()
     begin = time.process_time()
-    kinds = {name: Counter(kind_of_page(extractor, page) for page in each) for name, each in pages.items()}
+    kinds = {name: Counter(kind_of_page(extractor, page) for page in made) for name, made in pages.items()}
     structured_s = time.process_time() - begin
     begin = time.process_time()
-    for each in pages.values():
-        for page in each:
+    for made in pages.values():
+        for page in made:
             extractor.extract_parts(page, frozenset(), "")
     parts_s = time.process_time() - begin
     print("Part of posts whose text, author and date come back, turns for each post, threads whole and in order\n")
@@ -175,7 +177,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     print(f"\nWith kinds and turns, a page takes {structured_s / parts_s:.1f} times the CPU time")
     save(
-        given.json,
+        options.json,
         {
             "machine": before,
             "versions": versions("dcurate", "lxml"),

@@ -303,8 +303,8 @@ class CutSharedLines(CutSpans):
     name: str = "cut_shared_lines"
 
     def settings(self) -> dict[str, Any]:
-        own = {"url_field": self.url_field, "min_fraction": self.min_fraction, "min_chars": self.min_chars}
-        return {**super().settings(), **own}
+        further = {"url_field": self.url_field, "min_fraction": self.min_fraction, "min_chars": self.min_chars}
+        return {**super().settings(), **further}
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
         rows = task.to_arrow()

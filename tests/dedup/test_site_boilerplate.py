@@ -134,7 +134,7 @@ def rule_in_python(documents: Sequence[Row], stage: RemoveSiteBoilerplate) -> di
             bool(site) and count >= stage.min_pages and count / pages[site] >= stage.min_fraction for count in counts
         ]
         allowed = outside_of_code([(text or "")[start:stop].rstrip() for start, stop, *_ in lines])
-        shared = [one and other for one, other in zip(many, allowed, strict=True)]
+        shared = [frequent and outside for frequent, outside in zip(many, allowed, strict=True)]
         gone = runs_that_go(shared, [content for _, _, content, _ in lines], stage.min_chars)
         places = {place for line in gone for place in range(lines[line][0], lines[line][1])}
         after = without(text, places) if text and places else text

@@ -42,21 +42,21 @@ class ImageReader(PageReader):
 
     def __init__(self, markdown: bool = False, links: bool = False, images: bool = False) -> None:
         super().__init__(markdown, links, images)
-        self.found: list[PageImage] = []
+        self.images_read: list[PageImage] = []
 
     def _start_image(self, tag: str, attributes: Mapping[str, str]) -> None:
         super()._start_image(tag, attributes)
         address = _address(attributes)
         if address and not of_image(attributes):
             place = len(self._blocks) + bool(self._parts)
-            self.found.append(PageImage(place, self._node, address, " ".join(attributes.get("alt", "").split())))
+            self.images_read.append(PageImage(place, self._node, address, " ".join(attributes.get("alt", "").split())))
 
     def _end_table(self) -> None:
         first, node = self._tables[-1].first, self._tables[-1].node
         super()._end_table()
-        at = len(self.found) - 1
-        while at >= 0 and self.found[at].place > first and self.found[at].node >= len(self._parents):
-            self.found[at] = self.found[at]._replace(place=len(self._blocks), node=node)
+        at = len(self.images_read) - 1
+        while at >= 0 and self.images_read[at].place > first and self.images_read[at].node >= len(self._parents):
+            self.images_read[at] = self.images_read[at]._replace(place=len(self._blocks), node=node)
             at -= 1
 
 

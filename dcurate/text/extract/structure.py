@@ -95,7 +95,9 @@ class DcurateExtractor(HTMLExtractorAlgorithm):
         reader = ImageReader(self.markdown, self.links, self.alt_texts)
         page: HtmlPage = self._parse(html, reader)
         base = scan_tags(html).base
-        return pieces_of(page, self._blocks(page), reader.found, joined(url, base) if base else url, self.markdown)
+        return pieces_of(
+            page, self._blocks(page), reader.images_read, joined(url, base) if base else url, self.markdown
+        )
 
     def _shown(self, html: str) -> str:
         """Return the text of a piece of a page; one without tags as it is."""

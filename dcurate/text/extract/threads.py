@@ -67,12 +67,12 @@ def posts_of(page: StructurePage) -> list[Post]:
 def _dates_in_text(page: StructurePage) -> list[Mark]:
     """Return the dates of short blocks in which no element says where the date is."""
     marked = {mark.first for mark in page.marks if mark.cues & DATE and not mark.cues & UNSEEN}
-    found = []
+    dates = []
     for place, block in enumerate(page.blocks):
         date = date_in(block.text) if place not in marked and not block.quotes and block.node >= 0 else ""
         if date:
-            found.append(Mark(DATE | IN_TEXT, block.node, place, place + 1, date))
-    return found
+            dates.append(Mark(DATE | IN_TEXT, block.node, place, place + 1, date))
+    return dates
 
 
 def _is_of_another(page: StructurePage, mark: Mark) -> bool:
@@ -116,11 +116,11 @@ def _posts_at(page: StructurePage, nodes: set[int], marks: Sequence[Mark]) -> li
     marked = {within[mark.node] for mark in marks if mark.node >= 0}
     nodes = {node for node in nodes if node in marked}
     within = _innermost(page, nodes)
-    own: dict[int, list[int]] = {node: [] for node in sorted(nodes)}
+    blocks_of: dict[int, list[int]] = {node: [] for node in sorted(nodes)}
     for place, block in enumerate(page.blocks):
         if block.node >= 0 and within[block.node] >= 0:
-            own[within[block.node]].append(place)
-    of_post: dict[int, list[Mark]] = {node: [] for node in own}
+            blocks_of[within[block.node]].append(place)
+    of_post: dict[int, list[Mark]] = {node: [] for node in blocks_of}
     for mark in marks:
         if mark.node >= 0 and within[mark.node] >= 0:
             of_post[within[mark.node]].append(mark)
@@ -130,12 +130,12 @@ def _posts_at(page: StructurePage, nodes: set[int], marks: Sequence[Mark]) -> li
             line = HtmlBlock(PARAGRAPH, mark.text, mark.node, len(mark.text), None)
             lines.setdefault(within[mark.node], []).append(line)
     bodies = _bodies(page, within, of_post)
-    usual = _usual_body(page, own, of_post, within)
+    usual = _usual_body(page, blocks_of, of_post, within)
     with_marks = _places_of(marks)
     sizes = (0 if place in with_marks else block.size for place, block in enumerate(page.blocks))
     unmarked = list(accumulate(sizes, initial=0))
     posts = []
-    for node, places in own.items():
+    for node, places in blocks_of.items():
         author, date = _best(of_post[node], AUTHOR), _best(of_post[node], DATE)
         body = bodies.get(node, -1)
         if body < 0:
@@ -204,11 +204,14 @@ def _inner_nodes(page: StructurePage, places: Sequence[int], post: int) -> Itera
 
 
 def _usual_body(
-    page: StructurePage, own: Mapping[int, Sequence[int]], marks: Mapping[int, Sequence[Mark]], within: Sequence[int]
+    page: StructurePage,
+    blocks_of: Mapping[int, Sequence[int]],
+    marks: Mapping[int, Sequence[Mark]],
+    within: Sequence[int],
 ) -> str:
     """Return the name of the element that has most of the text of posts."""
     worths: Counter[str] = Counter()
-    for post, places in own.items():
+    for post, places in blocks_of.items():
         with_marks = _places_of(marks[post])
         worth: Counter[int] = Counter()
         total = 0
