@@ -37,7 +37,7 @@ ROLES: Mapping[str, tuple[str, ...]] = {
     "url": ("url", "source_url", "page_url"),
     "date": ("date", "crawl_date", "warc_date"),
     "language": ("language", "lang", "content_language"),
-    "licence": ("rights_licence", "licence", "license"),
+    "licence": ("rights_licences", "licence", "license", "licences"),
     "source": ("source", "dataset", "source_name"),
     "tokens": ("n_tokens", "token_count", "num_tokens", "tokens"),
     "bytes": ("text_bytes", "content_bytes", "n_bytes", "nbytes", "size"),

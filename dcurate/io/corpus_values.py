@@ -49,7 +49,9 @@ def suits(role: str, kind: pa.DataType) -> bool:
         return bool(pa.types.is_boolean(kind))
     if role == "text":
         return not pa.types.is_integer(kind) and not pa.types.is_floating(kind)
-    if is_of_rights(role) and (pa.types.is_list(kind) or pa.types.is_boolean(kind)):
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return role == "licence" or is_of_rights(role)
+    if is_of_rights(role) and pa.types.is_boolean(kind):
         return True
     if pa.types.is_struct(kind):  # as `LanguageFilter` notes a language and its score
         return role == "language" and any(field.name == role and suits(role, field.type) for field in kind)
@@ -77,7 +79,7 @@ def as_role(role: str, column: pa.Array) -> pa.Array:
         return column
     if pa.types.is_struct(column.type):
         return as_role(role, pc.struct_field(column, role))
-    if pa.types.is_list(column.type):
+    if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
         return pa.array([plain_value(role, value) for value in column.to_pylist()], pa.string())
     if pa.types.is_timestamp(column.type) or pa.types.is_date(column.type):
         return pc.cast(pc.cast(column, pa.date32(), safe=False), pa.string())
@@ -107,6 +109,8 @@ def plain_value(role: str, value: Any) -> Any:
             return None
         milliseconds = np.rint(value * 1000.0) if abs(value) <= _LONGEST_MS else -1
         return int(milliseconds) if 0 <= milliseconds <= _LONGEST_MS else None
+    if role == "licence" and isinstance(value, list):
+        return _text(" AND ".join(sorted({entry for entry in value if isinstance(entry, str)}))) or None
     if is_of_rights(role) and isinstance(value, list):
         return _text(", ".join(sorted({str(entry) for entry in value})))
     if is_of_rights(role) and isinstance(value, bool):

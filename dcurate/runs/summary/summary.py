@@ -35,6 +35,7 @@ from dcurate.runs.summary.sections import (
     synthetic_fields,
 )
 from dcurate.runs.summary.sizes import date_fields, language_field, size_fields
+from dcurate.runs.text import many
 
 _ENDINGS = {kind: KINDS[kind] for kind in ("image", "audio", "video")}
 #: Rows of a table, and characters of a value, on a terminal.
@@ -136,7 +137,7 @@ class TrainingSummary(JupyterMixin):
             if counted:
                 yield table
             if blank := len(section.fields) - len(counted):
-                yield Text(f"to be filled in by the provider: {blank} fields", "yellow")
+                yield Text(f"to be filled in by the provider: {many(blank, 'field')}", "yellow")
             yield Text()
 
 

@@ -22,6 +22,7 @@ from dcurate import (
     DocumentBatch,
     InlineExecutor,
     JsonlReader,
+    JsonlWriter,
     Modify,
     ParquetWriter,
     Pipeline,
@@ -34,10 +35,12 @@ from dcurate.core.report import RunReport
 from dcurate.download import DownloadCommonCrawl
 from dcurate.fs.stores import Directory
 from dcurate.io.corpus_columns import FileColumns
+from dcurate.rights import FilterByRights, FindRights
 from dcurate.runs import SummaryOptions, training_summary
 from dcurate.runs.load import RecordedRun
 from dcurate.runs.manifest import provenance
 from dcurate.runs.summary.fields import FACTS, SECTIONS
+from dcurate.runs.summary.licences import spdx_document
 from dcurate.runs.summary.stages import sources_of
 from dcurate.text import LanguageFilter, PiiModifier, WordCountFilter
 from dcurate.tokens import Mixture
@@ -72,6 +75,31 @@ ROWS = [
     }
     for number in range(40)
 ]
+
+
+@pytest.mark.parametrize("writer", [ParquetWriter, JsonlWriter])
+def test_columns_of_rights_and_their_policy_are_counted(tmp_path: Path, writer: Any) -> None:
+    heads = [
+        "HTTP/1.1 200 OK\r\nContent-Usage: train-ai=n",
+        'HTTP/1.1 200 OK\r\nLink: <https://creativecommons.org/licenses/by/4.0/>; rel="license"',
+        "HTTP/1.1 200 OK\r\nX-Robots-Tag: noindex",
+        "HTTP/1.1 200 OK",
+    ]
+    rows = pd.DataFrame({"url": [f"https://a.example/{n}" for n in range(4)], "http_headers": heads, "text": "words"})
+    stages: list[Any] = [FindRights(), FilterByRights("train"), writer(str(tmp_path / "out"))]
+    batch = DocumentBatch(data=rows)
+    result = Pipeline("rights", stages=stages).run(InlineExecutor(), [batch], observers=[])
+    summary = training_summary(str(tmp_path / "out"))
+    licences = {row["licence"]: row["documents"] for row in value(summary, "licences")}
+    assert licences == {"(none)": 2, "CC-BY-4.0": 1}
+    counted = {(row["column"], row["value"]): row["documents"] for row in value(summary, "rights_columns")}
+    assert counted["rights_search", "false"] == 1
+    measures = value(summary, "opt_out_measures")
+    removed = {row["reason"]: row["removed documents"] for row in measures if row["stage"] == "filter_by_rights"}
+    assert removed["train: header Content-Usage"] == result.report.stages[1].rows_in - 3 == 1
+    assert {package["licenseConcluded"] for package in spdx_document(summary, "2026-01-01T00:00:00Z")["packages"]} >= {
+        "CC-BY-4.0"
+    }
 
 
 def test_stages_and_what_was_removed_are_counted_as_duckdb_counts_inputs_and_outputs(tmp_path: Path) -> None:
