@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -30,6 +30,40 @@ def receipts(directory: Directory) -> list[dict[str, Any]]:
                     f"{directory.path(name)!r} is damaged; put it back from a copy, or delete it"
                 ) from error
     return known
+
+
+def removed_rows(directory: Directory) -> dict[str, dict[int, str]]:
+    """Return the rows of each file of an output that went by request, as the run had numbered them, and when and why.
+
+    Raises:
+        DataError: a receipt is damaged.
+    """
+    removed: dict[str, dict[int, str]] = {}
+    for receipt in receipts(directory):
+        why = f"on {receipt['when']}" + (f" ({receipt['why']})" if receipt["why"] else "")
+        rows: dict[str, list[int]] = {}
+        for entry in receipt["removed"]:
+            rows.setdefault(entry["file"], []).append(entry["row"])
+        for name, numbers in rows.items():
+            earlier = removed.setdefault(name, {})
+            earlier |= dict.fromkeys(_as_written(sorted(numbers), sorted(earlier)), why)
+    return removed
+
+
+def _as_written(numbers: Sequence[int], earlier: Sequence[int]) -> list[int]:
+    """The numbers of rows before earlier ones went.
+
+    Examples:
+        >>> _as_written([0, 2, 3], earlier=[0, 3])
+        [1, 4, 5]
+    """
+    written: list[int] = []
+    gone = 0
+    for number in numbers:
+        while gone < len(earlier) and earlier[gone] <= number + gone:
+            gone += 1
+        written.append(number + gone)
+    return written
 
 
 def removal_sentence(receipt: Mapping[str, Any]) -> str:

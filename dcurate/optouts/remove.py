@@ -161,7 +161,7 @@ class OptOutRemoval:
             if receipt["removed"]:
                 files = reports_after(directory, self.wanted.optouts, gone, removal_sentence(receipt))
             self._bytes += nbytes
-            replace_files(directory, moves, {**files, _receipt_name(receipt): orjson.dumps(receipt)})
+            replace_files(directory, moves, {**files, _receipt_name(directory, receipt): orjson.dumps(receipt)})
         except DataError as error:
             if not directory.has(JOURNAL):
                 discard(directory)
@@ -274,6 +274,7 @@ def _drop(product: TokenProduct, matches: OptOutMatches, reason: str, run: Runne
         todo.commit()
 
 
-def _receipt_name(receipt: Mapping[str, Any]) -> str:
+def _receipt_name(directory: Directory, receipt: Mapping[str, Any]) -> str:
+    """The name of a receipt; it begins with how many came before, as rows are numbered as these left them."""
     digest = hashlib.blake2b(orjson.dumps(receipt), digest_size=4).hexdigest()
-    return f"{OPTOUTS}{receipt['when'].replace(':', '')}-{digest}.json"
+    return f"{OPTOUTS}{len(receipts(directory)):06}-{receipt['when'].replace(':', '')}-{digest}.json"

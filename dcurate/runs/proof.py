@@ -16,6 +16,7 @@ from dcurate.errors import DataError
 from dcurate.fs.stores import Directory, output_of
 from dcurate.io.proof import ProvedRows, kept_rows, read_rows
 from dcurate.io.proof_record import ProofRecord, ProvedSplit
+from dcurate.io.receipts import removed_rows
 from dcurate.io.rows import is_readable
 from dcurate.runs.text import many
 
@@ -28,8 +29,9 @@ class RowChange:
     """A difference between an output and what was proved of it.
 
     Attributes:
-        what: ``"changed"``, ``"missing"`` or ``"added"``, as it concerns a row or a file; ``"unreadable"``, a file;
-            ``"underived"``, a split of which the sources give something else; ``"record"``, the records of the run.
+        what: ``"changed"``, ``"missing"`` or ``"added"``, as it concerns a row or a file; ``"removed"``, a row that is
+            missing and that a request named, see ``dcurate optout``; ``"unreadable"``, a file; ``"underived"``, a
+            split of which the sources give something else; ``"record"``, the records of the run.
         file: the file in the output; empty if it is none.
         row: number of the row there, counted from 0; of a missing one, where it was. None for the file as a whole.
         split: the split that the file was written for.
@@ -136,13 +138,14 @@ def prove(output: str, *, root: str | None = None, storage_options: Mapping[str,
     changes: list[RowChange] = []
     files: set[str] = set()
     rows = 0
+    removed = removed_rows(directory)
     for split in record.splits():
         leaves[split.place] = split.leaf
         if split.phase < last:
             continue
         for name, proved in roots_of_files(split).items():
             files.add(name)
-            count, differences = _check(directory, name, proved, split.split)
+            count, differences = _check(directory, name, proved, split.split, removed.get(name, {}))
             rows += count
             changes += differences
     changes += [
@@ -166,8 +169,10 @@ def _roots(recorded: str, wanted: str | None, leaves: Mapping[tuple[int, str], b
         yield RowChange("record", why=f"the run has the root {recorded}, and {wanted} was asked for")
 
 
-def _check(directory: Directory, name: str, proved: str, split: str) -> tuple[int, list[RowChange]]:
-    """The number of rows of a file, and how it differs."""
+def _check(
+    directory: Directory, name: str, proved: str, split: str, removed: Mapping[int, str]
+) -> tuple[int, list[RowChange]]:
+    """The number of rows of a file, and how it differs; ``removed`` are rows that went by request, and why."""
     if not directory.has(name):
         return 0, [RowChange("missing", name, split=split)]
     try:
@@ -176,7 +181,20 @@ def _check(directory: Directory, name: str, proved: str, split: str) -> tuple[in
         return 0, [RowChange("unreadable", name, split=split, why=str(error))]
     if rows.root == proved:
         return len(rows.short), []
-    return len(rows.short), changed_rows(name, kept_rows(directory, name), rows, split)
+    before = kept_rows(directory, name)
+    if removed and before is not None:
+        left = [short for row, short in enumerate(before) if row not in removed]
+        if left == list(rows.short):
+            gone = [RowChange("removed", name, row, split, f"by request {removed[row]}") for row in sorted(removed)]
+            return len(rows.short), _shortened(gone, "removed")
+    return len(rows.short), changed_rows(name, before, rows, split)
+
+
+def _shortened(changes: Sequence[RowChange], what: str) -> list[RowChange]:
+    """The changes of a file, at most `_MOST`, and how many more there are."""
+    more = len(changes) - _MOST
+    rest = [RowChange(what, changes[0].file, split=changes[0].split, why=f"and {many(more, 'row')} more")]
+    return [*changes[:_MOST], *(rest if more > 0 else [])]
 
 
 def changed_rows(name: str, before: Sequence[bytes] | None, rows: ProvedRows, split: str) -> list[RowChange]:
@@ -193,9 +211,7 @@ def changed_rows(name: str, before: Sequence[bytes] | None, rows: ProvedRows, sp
     places = [RowChange(what, name, row, split) for what, row in _differences(before, rows.short)]
     if not places:
         return [RowChange("changed", name, split=split, why="names or order of columns, or a row that is not found")]
-    more = len(places) - _MOST
-    rest = [RowChange("changed", name, split=split, why=f"and {many(more, 'row')} more")] if more > 0 else []
-    return [*places[:_MOST], *rest]
+    return _shortened(places, "changed")
 
 
 def _differences(before: Sequence[bytes], after: Sequence[bytes]) -> Iterator[tuple[str, int]]:
