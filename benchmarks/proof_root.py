@@ -243,8 +243,8 @@ def show(figures: dict[str, Any]) -> None:
     print()
     header = ["rows", "format", "MB", "check all s", "find a change s", "sample s", "rows of it", "one path s"]
     columns = ("mb", "whole_s", "found_s", "sample_s", "sample_rows", "row_s")
-    found = figures["found"]
-    rows = [[f"{found['rows']:,}", kind, *(found[kind][name] for name in columns)] for kind in ("jsonl", "parquet")]
+    by = figures["found"]
+    rows = [[f"{by['rows']:,}", kind, *(by[kind][name] for name in columns)] for kind in ("jsonl", "parquet")]
     print(table(header, rows))
 
 

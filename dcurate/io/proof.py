@@ -148,7 +148,7 @@ def table_rows(tables: Iterable[pa.Table]) -> ProvedRows:
         blocks = blocks or RowBlocks(columns_about(table))
         for content, ends in row_contents(table):
             blocks.add(content, ends)
-    assert blocks is not None, "a table tells the columns"
+    assert blocks is not None, "the columns are those of a table"
     return blocks.rows()
 
 

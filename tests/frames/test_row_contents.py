@@ -66,15 +66,15 @@ def test_rows_have_the_contents_of_what_is_read_back_from_parquet(arrays: list[p
 def test_rows_have_equal_bytes_only_if_their_values_are_equal(arrays: list[pa.Array]) -> None:
     table = pa.table(arrays, [f"c{number}" for number in range(len(arrays))])
     contents, rows = rows_of(table), list(map(repr, table.to_pylist()))
-    for one in range(5):
-        for other in range(5):
-            assert contents[one] != contents[other] or rows[one] == rows[other]
+    for left in range(5):
+        for right in range(5):
+            assert contents[left] != contents[right] or rows[left] == rows[right]
             # Python shows all kinds of NaN alike
-            assert contents[one] == contents[other] or rows[one] != rows[other] or "nan" in rows[one]
+            assert contents[left] == contents[right] or rows[left] != rows[right] or "nan" in rows[left]
 
 
 @pytest.mark.parametrize(
-    ("values", "kind", "other"),
+    ("values", "kind", "right"),
     [
         (["a", None, ""], pa.string(), pa.large_string()),
         (["a", None, ""], pa.string(), pa.string_view()),
@@ -92,10 +92,10 @@ def test_rows_have_equal_bytes_only_if_their_values_are_equal(arrays: list[pa.Ar
     ],
 )
 def test_types_that_hold_equal_values_give_equal_bytes(
-    values: list[object], kind: pa.DataType, other: pa.DataType
+    values: list[object], kind: pa.DataType, right: pa.DataType
 ) -> None:
-    one = rows_of(pa.table({"a": pa.array(values, kind)}))
-    assert one == rows_of(pa.table({"a": pa.array(values, other)}))
+    left = rows_of(pa.table({"a": pa.array(values, kind)}))
+    assert left == rows_of(pa.table({"a": pa.array(values, right)}))
 
 
 def test_values_of_different_kinds_have_different_contents() -> None:

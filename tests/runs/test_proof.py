@@ -45,7 +45,7 @@ def run(folder: Path, writer: Stage, rows: int = 40) -> Proof:
     return proof
 
 
-def found(output: Path, root: str | None = None) -> list[tuple[str, int | None]]:
+def changes_of(output: Path, root: str | None = None) -> list[tuple[str, int | None]]:
     return [(change.what, change.row) for change in prove(str(output), root=root).changes]
 
 
@@ -133,7 +133,7 @@ def test_rows_of_compressed_lines_and_of_folders_are_proved(tmp_path: Path) -> N
     path.write_bytes(gzip.compress(content, 1))  # packed otherwise, with the same rows
     assert prove(str(tmp_path / "out")).holds
     path.write_bytes(gzip.compress(content.replace(b"word", b"Word", 1)))
-    assert found(tmp_path / "out") == [("changed", 0)]
+    assert changes_of(tmp_path / "out") == [("changed", 0)]
     path.write_bytes(path.read_bytes()[:-9])
     [change] = prove(str(tmp_path / "out")).changes
     assert change.what == "unreadable"
@@ -148,14 +148,14 @@ def test_values_of_parquet_are_proved_and_not_how_they_are_packed(tmp_path: Path
     assert prove(str(tmp_path / "out")).holds
     numbers = table["n"].to_pylist()
     pq.write_table(table.set_column(2, "n", pa.array([*numbers[:3], -1, *numbers[4:]])), path)
-    assert found(tmp_path / "out") == [("changed", 3)]
+    assert changes_of(tmp_path / "out") == [("changed", 3)]
     pq.write_table(pa.concat_tables([table.slice(0, 1), table.slice(3)]), path)
-    assert found(tmp_path / "out") == [("missing", 1), ("missing", 2)]
+    assert changes_of(tmp_path / "out") == [("missing", 1), ("missing", 2)]
     pq.write_table(table.rename_columns(["id", "texts", "n"]), path)
     [change] = prove(str(tmp_path / "out")).changes
     assert (change.row, change.why) == (None, "names or order of columns, or a row that is not found")
     path.write_bytes(b"PAR1")
-    assert found(tmp_path / "out") == [("unreadable", None)]
+    assert changes_of(tmp_path / "out") == [("unreadable", None)]
 
 
 @settings(max_examples=40, deadline=None)
@@ -189,8 +189,8 @@ def test_records_that_are_changed_with_the_output_have_another_root(tmp_path: Pa
     assert change.what == "record"
     assert "not that of the run" in change.why
     ledger.write_bytes(before)
-    assert found(tmp_path / "out", root=proof.root.upper()) == []
-    assert found(tmp_path / "out", root="00") == [("record", None)]
+    assert changes_of(tmp_path / "out", root=proof.root.upper()) == []
+    assert changes_of(tmp_path / "out", root="00") == [("record", None)]
 
 
 def test_without_short_hashes_a_change_is_found_and_not_located(tmp_path: Path) -> None:
