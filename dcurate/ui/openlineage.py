@@ -145,7 +145,7 @@ class OpenLineage:
     ) -> None:
         self.settings = settings or OpenLineageSettings.of_environment(target)
         self._run = run
-        self._told = _Told()
+        self._facts = _RunFacts()
         self._poster: Poster | None = None
         self._failed = False
 
@@ -153,21 +153,21 @@ class OpenLineage:
         """Take an event of the run (called by the run)."""
         if self.settings.target is None:
             return
-        told = self._told
+        facts = self._facts
         match event:
-            case RunStarted() if event.phase == 0 or event.run != told.run:
-                self._told = _Told.of(event, self._run)
+            case RunStarted() if event.phase == 0 or event.run != facts.run:
+                self._facts = _RunFacts.of(event, self._run)
                 self._tell("START", event.time)
             case RunStarted():
-                told.last, told.rows_out, told.bytes_out, told.files_out = event.operators[-1][-1], 0, 0, 0
-                told.phase = event.phase
+                facts.last, facts.rows_out, facts.bytes_out, facts.files_out = event.operators[-1][-1], 0, 0, 0
+                facts.phase = event.phase
             case TaskDone():
-                told.add(event)
+                facts.add(event)
             case SplitDone():
-                told.files_out += len(event.files)
+                facts.files_out += len(event.files)
             case InputsRead():
-                told.inputs_read = event
-            case Sampled() if event.time - told.at >= RUNNING_S:
+                facts.inputs_read = event
+            case Sampled() if event.time - facts.at >= RUNNING_S:
                 self._tell("RUNNING", event.time)
             case RunEnded() if event.last or event.error:
                 stopped = event.error in _STOPPED
@@ -175,7 +175,7 @@ class OpenLineage:
                 self._end()
 
     def _tell(self, kind: str, at: float, error: str = "") -> None:
-        self._told.at = at
+        self._facts.at = at
         content = json.dumps(self._event(kind, at, error)).encode()
         if not self.settings.is_server:
             self._write(content)
@@ -184,7 +184,7 @@ class OpenLineage:
             key = self.settings.api_key
             self._poster = Poster(
                 urljoin(f"{self.settings.target}/", self.settings.endpoint),
-                "OpenLineage was not told of an event",
+                "an event did not reach OpenLineage",
                 {"Authorization": f"Bearer {key}"} if key else None,
             )
             self._poster.start()
@@ -207,10 +207,10 @@ class OpenLineage:
             self._poster = None
 
     def _event(self, kind: str, at: float, error: str) -> dict[str, Any]:
-        told, settings = self._told, self.settings
+        facts, settings = self._facts, self.settings
         dcurate = versions()["dcurate"]
         facets = {
-            "nominalTime": {"nominalStartTime": _moment(told.started)},
+            "nominalTime": {"nominalStartTime": _moment(facts.started)},
             "processing_engine": {"version": dcurate, "name": "dcurate", "openlineageAdapterVersion": dcurate},
         }
         if error:
@@ -224,15 +224,15 @@ class OpenLineage:
             "eventTime": _moment(at),
             "producer": _producer(),
             "schemaURL": _EVENT,
-            "run": {"runId": told.id, "facets": _with_schemas(facets)},
-            "job": {"namespace": settings.namespace, "name": told.pipeline, "facets": _with_schemas(job)},
-            "inputs": told.inputs(ended),
-            "outputs": told.outputs(ended),
+            "run": {"runId": facts.id, "facets": _with_schemas(facets)},
+            "job": {"namespace": settings.namespace, "name": facts.pipeline, "facets": _with_schemas(job)},
+            "inputs": facts.inputs(ended),
+            "outputs": facts.outputs(ended),
         }
 
 
 @dataclass
-class _Told:
+class _RunFacts:
     """What is known of a run."""
 
     run: str = ""

@@ -42,7 +42,9 @@ KEY = "k-much-too-secret-1234"
 PARENT = "airflow/dag.task/3f5e83fa-3480-44ff-99c5-ff943904e5e8"
 VARIABLES = ("URL", "API_KEY", "NAMESPACE", "PARENT_ID", "ENDPOINT", "DISABLED")
 SCHEMAS = [json.loads(path.read_text()) for path in sorted((Path(__file__).parent / "openlineage").glob("*.json"))]
-REGISTRY: Registry[Any] = Registry().with_resources([(one["$id"], Resource.from_contents(one)) for one in SCHEMAS])
+REGISTRY: Registry[Any] = Registry().with_resources(
+    [(entry["$id"], Resource.from_contents(entry)) for entry in SCHEMAS]
+)
 
 
 def check(event: dict[str, Any]) -> None:
@@ -132,7 +134,7 @@ def test_a_run_is_told_with_what_it_read_and_wrote(server: Server, tmp_path: Pat
     start, end = server.events
     assert start["run"]["runId"] == end["run"]["runId"]
     assert [(event["job"]["namespace"], event["job"]["name"]) for event in server.events] == [("default", "clean")] * 2
-    assert [(one["namespace"], one["name"]) for one in start["inputs"]] == [("file", source)]
+    assert [(entry["namespace"], entry["name"]) for entry in start["inputs"]] == [("file", source)]
     [read], [written] = end["inputs"], end["outputs"]
     assert (written["namespace"], written["name"]) == ("file", str(tmp_path / "out"))
     figures = read["inputFacets"]["inputStatistics"]
@@ -142,7 +144,7 @@ def test_a_run_is_told_with_what_it_read_and_wrote(server: Server, tmp_path: Pat
     size = sum(path.stat().st_size for path in (tmp_path / "out").iterdir())
     assert (figures["rowCount"], figures["size"], figures["fileCount"]) == (14, size, 2)
     assert read["facets"]["schema"]["fields"] == [{"name": "id", "type": "string"}, {"name": "text", "type": "string"}]
-    assert [one["name"] for one in written["facets"]["schema"]["fields"]] == ["id", "text", "words"]
+    assert [entry["name"] for entry in written["facets"]["schema"]["fields"]] == ["id", "text", "words"]
     [record] = (tmp_path / "out.dcurate" / "lineage").glob("*.json")
     assert read["facets"]["version"]["datasetVersion"] == json.loads(record.read_text())["inputs"]["digest"]
     assert read["facets"]["dataSource"]["uri"] == Path(source).as_uri()
@@ -152,7 +154,7 @@ def test_a_run_with_rounds_is_one_run_and_several_inputs_are_all_named(server: S
     readers: list[Any] = [JsonlReader(corpus(tmp_path / name)) for name in ("web", "books")]
     run(OpenLineage(server.url), Blend(30, readers, [0.5, 0.5]), ExactDuplicates(), JsonlWriter(str(tmp_path / "out")))
     assert server.kinds == ["START", "COMPLETE"]
-    assert [Path(one["name"]).name for one in server.events[-1]["inputs"]] == ["web", "books"]
+    assert [Path(entry["name"]).name for entry in server.events[-1]["inputs"]] == ["web", "books"]
     assert server.events[-1]["outputs"][0]["outputFacets"]["outputStatistics"]["rowCount"] == 10
 
 
@@ -206,7 +208,7 @@ def test_the_environment_says_who_and_where_as_for_clients_of_openlineage(
         {"namespace": "airflow", "name": "dag.task"},
         PARENT.rpartition("/")[2],
     )
-    assert caplog.messages == ["OpenLineage was not told of an event: it answered 403; the run goes on"]
+    assert caplog.messages == ["an event did not reach OpenLineage: it answered 403; the run goes on"]
     assert KEY not in json.dumps(event) + repr(observer.settings) + caplog.text
     monkeypatch.setenv("OPENLINEAGE_DISABLED", "TRUE")
     run_of = OpenLineage()
