@@ -14,6 +14,7 @@ from dcurate.errors import DataError
 from dcurate.fs.stores import Directory
 from dcurate.io.ledger import saved_records
 from dcurate.io.proof import PROOF
+from dcurate.io.receipts import receipts, removed_rows
 
 _BEGUN, _ROOT = f"{PROOF}/begun", f"{PROOF}/root.json"
 
@@ -64,8 +65,18 @@ class ProofRecord:
         return self.directory.has(_BEGUN)
 
     def begin(self) -> None:
-        """Note that a run with a proof begins."""
-        self.directory.write(_BEGUN, b"")
+        """Note that a run with a proof begins, and how many requests had removed rows of earlier runs."""
+        if not self.begun:
+            self.directory.write(_BEGUN, str(len(receipts(self.directory))).encode())
+
+    def removed_rows(self) -> dict[str, dict[int, str]]:
+        """The rows of the run that went by request since it began, see `dcurate.io.receipts.removed_rows`.
+
+        Raises:
+            DataError: a receipt is damaged.
+        """
+        earlier = self.directory.read(_BEGUN) or b""
+        return removed_rows(self.directory, int(earlier) if earlier.isdigit() else 0)
 
     def keep_round(self, phase: int, records: Iterable[SplitRecord]) -> None:
         """Keep the splits of a round whose ledger goes when the run ends."""

@@ -32,14 +32,17 @@ def receipts(directory: Directory) -> list[dict[str, Any]]:
     return known
 
 
-def removed_rows(directory: Directory) -> dict[str, dict[int, str]]:
+def removed_rows(directory: Directory, first: int = 0) -> dict[str, dict[int, str]]:
     """Return the rows of each file of an output that went by request, as the run had numbered them, and when and why.
+
+    Args:
+        first: number of the first receipt of rows that it wrote; those before it are of earlier runs.
 
     Raises:
         DataError: a receipt is damaged.
     """
     removed: dict[str, dict[int, str]] = {}
-    for receipt in receipts(directory):
+    for receipt in receipts(directory)[first:]:
         why = f"on {receipt['when']}" + (f" ({receipt['why']})" if receipt["why"] else "")
         rows: dict[str, list[int]] = {}
         for entry in receipt["removed"]:

@@ -16,7 +16,6 @@ from dcurate.errors import DataError
 from dcurate.fs.stores import Directory, output_of
 from dcurate.io.proof import ProvedRows, kept_rows, read_rows
 from dcurate.io.proof_record import ProofRecord, ProvedSplit
-from dcurate.io.receipts import removed_rows
 from dcurate.io.rows import is_readable
 from dcurate.runs.text import many
 
@@ -138,7 +137,7 @@ def prove(output: str, *, root: str | None = None, storage_options: Mapping[str,
     changes: list[RowChange] = []
     files: set[str] = set()
     rows = 0
-    removed = removed_rows(directory)
+    removed = record.removed_rows()
     for split in record.splits():
         leaves[split.place] = split.leaf
         if split.phase < last:

@@ -47,3 +47,20 @@ def test_a_row_that_went_without_a_request_is_missing(tmp_path: Path) -> None:
         ("missing", 1),
         ("missing", 5),
     }
+
+
+def test_requests_before_a_run_do_not_count_for_its_rows(tmp_path: Path) -> None:
+    source = write(tmp_path / "in", [{"id": f"d{number}", "text": f"text {number}"} for number in range(6)], files=1)
+    out = tmp_path / "out"
+    stages: list[Any] = [JsonlReader(str(source)), JsonlWriter(str(out), mode="overwrite")]
+    for number in (1, 3):
+        Pipeline("demo", stages=stages).run(InlineExecutor(), proof=True, observers=[])
+        assert prove(str(out)).holds
+        remove(list_of(tmp_path / f"list{number}.jsonl", {"id": f"d{number}"}), out, reason=f"mail {number}")
+    assert [(change.what, change.row) for change in prove(str(out)).changes] == [("removed", 2)]
+
+    Pipeline("demo", stages=stages).run(InlineExecutor(), proof=True, observers=[])
+    [file] = out.glob("*.jsonl")
+    lines = file.read_bytes().splitlines(keepends=True)
+    file.write_bytes(b"".join([lines[0], *lines[2:]]))
+    assert [(change.what, change.row) for change in prove(str(out)).changes] == [("missing", 1)]
