@@ -160,12 +160,18 @@ class OptOuts:
         """Whether the list names documents by any of these."""
         return any(len(self.digests.get(kind, ())) for kind in kinds)
 
-    def columns(self, names: Sequence[str]) -> tuple[str | None, str | None, str | None]:
-        """Return the columns of URLs, ids and texts among these that the list must be compared with."""
+    def columns(
+        self, names: Sequence[str], written: Sequence[str] | None = None
+    ) -> tuple[str | None, str | None, str | None]:
+        """Return the columns of URLs, ids and texts among these that the list must be compared with.
+
+        Args:
+            written: those that an output has; its ids were compared with the list. All if None.
+        """
         url, text = (name if name in names else None for name in (self.compared.url, self.compared.text))
         return (
             url if self.has("url", "domain") else None,
-            self.compared.id_in(names) if self.has("id") else None,
+            self.compared.id_in(written or ()) or self.compared.id_in(names) if self.has("id") else None,
             text if self.has("text") else None,
         )
 
@@ -232,5 +238,7 @@ def _words(data: bytes) -> _Words:
 
 
 def _compares(kind: str, value: Any) -> bool:
-    """Whether a value of a row can be compared: ids may be numbers."""
-    return value is not None if kind == "id" else isinstance(value, str)
+    """Whether a value of a row can be compared: ids may be numbers, and a blank is not a URL."""
+    if kind == "id":
+        return value is not None
+    return isinstance(value, str) and (kind == "text" or bool(value.strip()))

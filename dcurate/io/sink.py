@@ -217,7 +217,7 @@ class FileWriter(SinkStage[DocumentBatch]):
             self._removed = standing(self.directory) if self.writes_documents else []
         if not self._removed or not table.num_rows:
             return table, ()
-        gone = {row for optouts in self._removed for row in _named_rows(table, optouts)}
+        gone = {row for optouts in self._removed for row in _named_rows(table, optouts, self.fields)}
         if not gone:
             return table, ()
         kept = table.take(pa.array([row for row in range(table.num_rows) if row not in gone], pa.int64()))
@@ -284,13 +284,13 @@ class FileWriter(SinkStage[DocumentBatch]):
         return {name: value for name, value in (self.write_kwargs or {}).items() if name != "storage_options"}
 
 
-def _named_rows(table: pa.Table, optouts: OptOuts) -> set[int]:
-    """The rows of a table that a list names."""
+def _named_rows(table: pa.Table, optouts: OptOuts, fields: Sequence[str] | None) -> set[int]:
+    """The rows of a table that a list names; `fields` are the columns that are written."""
     if has_lines(table):
         rows = list(whole_rows(table))
-        names = optouts.columns(list(dict.fromkeys(name for row in rows for name in row)))
+        names = optouts.columns(list(dict.fromkeys(name for row in rows for name in row)), fields)
         columns = [None if name is None else [row.get(name) for row in rows] for name in names]
     else:
-        names = optouts.columns(table.column_names)
+        names = optouts.columns(table.column_names, fields)
         columns = [None if name is None else python_values(column_of(table, name)) for name in names]
     return {hit.row for hit in optouts.hits(*columns)}

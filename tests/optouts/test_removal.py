@@ -7,6 +7,8 @@ import json
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from hypothesis import given
@@ -115,6 +117,23 @@ def test_runs_in_other_modes_leave_them_out_as_well(mode: Any, tmp_path: Path) -
     run(source, JsonlWriter(str(tmp_path / "out"), mode=mode))
     assert data(tmp_path / "out") == left
     assert len(receipts(Directory(str(tmp_path / "out")))) == 1
+
+
+@pytest.mark.parametrize("reader", [JsonlReader, ParquetReader])
+def test_later_runs_compare_the_ids_that_the_output_has(reader: Any, tmp_path: Path) -> None:
+    rows = [{"id": number, "doc_id": f"d{number}", "text": f"text {number}"} for number in range(6)]
+    (tmp_path / "in").mkdir()
+    if reader is JsonlReader:
+        list_of(tmp_path / "in/a.jsonl", *rows)
+    else:
+        pq.write_table(pa.Table.from_pylist(rows), tmp_path / "in/a.parquet")
+    writer = JsonlWriter(str(tmp_path / "out"), mode="overwrite", fields=["doc_id", "text"])
+    pipeline = Pipeline("chosen", stages=[reader(str(tmp_path / "in")), writer])
+    pipeline.run(InlineExecutor(), observers=[])
+    remove(list_of(tmp_path / "list.jsonl", {"id": "d2"}, {"id": "4"}), tmp_path / "out")
+    left = data(tmp_path / "out")
+    pipeline.run(InlineExecutor(), observers=[])
+    assert data(tmp_path / "out") == left
 
 
 def test_a_run_that_ended_early_goes_on_without_them(tmp_path: Path) -> None:
