@@ -83,8 +83,9 @@ def read_list(
 
 
 def _value(value: Any) -> str:
-    """A value of a row as text; empty for none."""
-    return "" if value is None else str(value)
+    """A value of a row as text; empty for none, and for blanks, which would name documents without a URL."""
+    text = "" if value is None else str(value)
+    return text if text.strip() else ""
 
 
 def _rows(path: str) -> Iterator[Mapping[str, Any]]:

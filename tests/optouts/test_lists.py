@@ -54,12 +54,18 @@ def test_a_domain_may_be_written_in_several_ways() -> None:
     assert {OptOuts.of({"domain": [way]}).digest for way in ways} == {OptOuts.of({"domain": ["example.com"]}).digest}
 
 
+def test_what_is_not_a_url_does_not_name_documents_without_one() -> None:
+    optouts = OptOuts.of({"url": ["/", "#", "http://"], "domain": ["*"]})
+    assert list(optouts.hits(["", " ", None], None, None)) == []
+
+
 @pytest.mark.parametrize(
     ("name", "content", "lines", "sentence"),
     [
         ("a.csv", "name,who\nx,y\n", None, r"has columns 'name', 'who'; name one of them url, domain, id, text"),
         ("a.csv", "id\n", None, r"names no document; write a url, domain, id or text per row"),
         ("a.txt", "\n \n", "id", r"names no document"),
+        ("a.csv", "url,domain,id,text\n , ,\t, \n", None, r"names no document"),
         ("a.jsonl", "", None, r"names no document"),
         ("a.jsonl", "{", None, r"row 0: .*; is it JSON Lines\?"),
         ("a.parquet", "x", None, r"is truncated or not a Parquet file"),
