@@ -61,6 +61,8 @@ def optout(
     """
     if how["threshold"] is not None and not how["near"]:
         raise PipelineError("--threshold is for near-copies; give --near as well, or leave it out")
+    if receipt is not None and not Path(receipt).absolute().parent.is_dir():
+        raise PipelineError(f"--receipt {receipt} is in a folder that does not exist; make it first")
     near = (_NEAR if how["threshold"] is None else how["threshold"]) if how["near"] else None
     compared = optouts.ComparedColumns(how["url_field"], how["id_field"], how["text_field"])
     wanted = listing.read_list(list_path, how["lines"], compared, texts=near is not None)

@@ -66,7 +66,7 @@ class OptOutRemoval:
         self._runs, self._unseen = _rejected(self._directories)
         self._rejected = [rejected for _, rejected, _ in self._runs]
         self._directories += self._rejected
-        self._known = set[str]()
+        self._known: dict[str, set[str]] = {}  # ids of documents that the list has taken out before, by output
         self._search = OptOutSearch(self.wanted, None if self.near is None else NearCopies(self.near))
         self._copies = self._bytes = 0
         self._put: dict[str, list[dict[str, str]]] = {}
@@ -97,7 +97,7 @@ class OptOutRemoval:
         """
         products = [product for directory in self._directories for product in products_of(directory)]
         digest = self.wanted.optouts.digest
-        self._known = {doc for directory in self._directories for doc in _ids_before(directory, digest)}
+        self._known = {directory.address: set(_ids_before(directory, digest)) for directory in self._directories}
         self.matches = self._search.run(products, self._known)
         ids = set[str]().union(*(matches.ids for matches in self.matches))
         self._copies = copies_of(self.matches, self._search, ids)
@@ -113,7 +113,7 @@ class OptOutRemoval:
         Raises:
             DataError: files cannot be read, written or moved; no output is left between old and new.
         """
-        gone = self._known.union(*(matches.ids for matches in self.matches))
+        gone = set[str]().union(*self._known.values(), *(matches.ids for matches in self.matches))
         for directory in self._directories:
             parts = [matches for matches in self.matches if matches.product.directory is directory]
             for matches in parts:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -98,13 +98,13 @@ class OptOutSearch:
         """How many values of the list name a document, by kind."""
         return {kind: int(seen.sum()) for kind, seen in self._seen.items()}
 
-    def run(self, products: Sequence[CorpusProduct], known: set[str]) -> list[OptOutMatches]:
+    def run(self, products: Sequence[CorpusProduct], known: Mapping[str, set[str]]) -> list[OptOutMatches]:
         """Return the documents to take out of each product.
 
         Ids name the same document in all products: what goes from one for its URL or text goes from the others, too.
 
         Args:
-            known: ids of documents that the same list has taken out of any product before.
+            known: ids of documents that the same list has taken out before, by the address of the output.
 
         Raises:
             DataError: a file cannot be read, or a product has nothing that the list can be compared with.
@@ -117,10 +117,12 @@ class OptOutSearch:
             for matches in whole:
                 self._near(matches)
         for matches in made:
-            ids = known.union(*(other.ids for other in made if other is not matches))
+            here = matches.product.directory.address
+            before = (known[output] for output in known if output != here)
+            ids = set[str]().union(*before, *(other.ids for other in made if other is not matches))
             self._elsewhere(matches, ids - matches.ids)
         for matches in made:
-            self._check(matches, alone=len(made) == 1 and not known)
+            self._check(matches, alone=len(made) == 1 and not any(known.values()))
         return made
 
     def _named(self, matches: OptOutMatches) -> None:

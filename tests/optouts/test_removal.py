@@ -93,6 +93,16 @@ def test_a_second_time_does_nothing_and_leaves_no_further_receipt(tmp_path: Path
     assert "site2" not in json.dumps(receipt)
 
 
+def test_a_second_time_leaves_a_document_that_shares_its_id_with_one_that_went(tmp_path: Path) -> None:
+    rows = [{"id": "a", "url": f"https://example.com/{number}", "text": "words"} for number in range(3)]
+    run(write(tmp_path / "in", rows, files=1), JsonlWriter(str(tmp_path / "out")))
+    listed = list_of(tmp_path / "list.jsonl", {"url": rows[1]["url"]})
+    assert remove(listed, tmp_path / "out")["documents"] == 1
+    left = data(tmp_path / "out")
+    assert remove(listed, tmp_path / "out")["documents"] == 0
+    assert data(tmp_path / "out") == left
+
+
 @pytest.mark.parametrize("writer", [JsonlWriter, ParquetWriter, WebDatasetWriter])
 def test_appended_runs_leave_the_documents_out_and_count_them(writer: Any, tmp_path: Path) -> None:
     rows = [{**row, "file_name": f"{row['id']}.txt", "txt": row["text"]} for row in rows_of(20)]
@@ -235,6 +245,8 @@ def test_the_command_shows_first_and_then_does_it(tmp_path: Path) -> None:
     shown = CliRunner().invoke(cli, [*arguments, "--dry-run"], catch_exceptions=False).output
     assert "1 of 2 domains name documents that are there" in shown
     assert "4 documents would be removed" in shown
+    nowhere = CliRunner().invoke(cli, [*arguments[:3], "--receipt", str(tmp_path / "none/receipt.json")])
+    assert "receipt.json is in a folder that does not exist; make it first" in str(nowhere.exception)
     assert (data(tmp_path / "out"), data(tmp_path / "out.dcurate")) == (before, records)
     assert not Path(tmp_path, "none").exists()
     missing = CliRunner().invoke(cli, ["optout", str(tmp_path / "list.csv"), str(tmp_path / "none")])
