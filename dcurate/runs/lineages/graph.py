@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -97,11 +98,16 @@ class _Walk:
         """The records of the runs that made an output, of an earlier version of dcurate from their reports."""
         try:
             records = read_lineage(output, self.options)
-            return records or [_of_report(output, self.options)]
+            if records or self.runs:
+                return records or [_of_report(output, self.options)]
         except DcurateError as error:
-            if self.runs:
-                self.warnings.append(f"the records of {without_secrets(output)!r} cannot be read: {error}")
+            if not self.runs:
+                raise
+            self.warnings.append(f"the records of {without_secrets(output)!r} cannot be read: {error}")
             return []
+        with suppress(DcurateError):  # `lineage` refuses an output without records
+            return [_of_report(output, self.options)]
+        return []
 
     def _reads(self, record: LineageRecord, *, hash_bytes: bool) -> Iterator[Read]:
         """What a run read: its input by outputs of other runs, tables and given paths, and what its stages name."""

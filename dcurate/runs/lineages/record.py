@@ -92,15 +92,18 @@ class LineageRecord:
             DataError: the list is damaged.
         """
         url, name = self.place
-        data = Directory(url, options or {}).read(name.removesuffix(".json") + _LIST) if name else None
+        kept = f"{name.removesuffix('.json')}{_LIST}"
+        data = Directory(url, options or {}).read(kept) if name else None
         if data is None:
             return
         files = 0
-        for file in listed_files(data, name):
+        for file in listed_files(data, f"{url}/{kept}"):
             files += 1
             yield file
         if files != self.inputs.get("files", files):
-            raise DataError(f"the list of input files beside {name!r} in {url!r} is damaged, as it ends too soon")
+            raise DataError(
+                f"'{url}/{kept}' is damaged, as it ends too soon; delete it to see the lineage without its files"
+            )
 
 
 def lineage_of(

@@ -16,6 +16,7 @@ from dcurate.datasets import Blend
 from dcurate.io.input_list import InputList, ListedFile, listed_files
 from dcurate.io.lakehouse.reader import TableReader
 from dcurate.io.lakehouse.writer import TableWriter
+from dcurate.runs import lineage
 from dcurate.runs.lineages.record import LineageRecord, read_lineage
 from dcurate.text import WordCountFilter
 from tests.runs.lineages.conftest import run
@@ -166,11 +167,15 @@ def test_a_record_that_is_damaged_is_named(tmp_path: Path) -> None:
     record = record_of(tmp_path / "out")
     [file] = (tmp_path / "out.dcurate" / "lineage").glob("*.zst")
     file.write_bytes(file.read_bytes()[:-9])
-    with pytest.raises(DataError, match="is damaged"):
+    with pytest.raises(DataError, match=rf"{file.name}' is damaged.*; delete it to see the lineage without its files"):
         list(record.input_files())
+    file.write_bytes(b"junk")
+    with pytest.raises(DataError, match=rf"{file.name}' is damaged.*; delete it to see the lineage without its files"):
+        lineage(str(tmp_path / "out"))
     next((tmp_path / "out.dcurate" / "lineage").glob("*.json")).write_text("{")
-    with pytest.raises(DataError, match="is damaged"):
-        read_lineage(str(tmp_path / "out"))
+    for read in (read_lineage, lineage):
+        with pytest.raises(DataError, match=r"\.json' is damaged .*; delete it, and its run has no lineage"):
+            read(str(tmp_path / "out"))
 
 
 @given(st.lists(st.tuples(st.text(), st.integers(0, 2**50), st.text()), unique_by=lambda entry: entry[0]))
