@@ -14,20 +14,25 @@ from dcurate.io.source import FileReader
 from dcurate.redaction import without_secrets
 
 
-def check_rejected(rejected: str, name: str, output: Directory) -> None:
+def check_rejected(rejected: str, name: str, output: Directory, *, proof: bool = False) -> None:
     """Refuse a folder for rejected rows in which files of the output or of its records have the same names.
 
     Args:
         rejected: address of the folder.
         name: the folder as a person named it.
         output: the output, with the records of the run.
+        proof: whether all rows in the output are proved, so that there must not be others.
 
     Raises:
-        PipelineError: the folder is the output, or within its records.
+        PipelineError: the folder is the output, or within its records; or within the output of a proof.
     """
     folder, address = rejected.rstrip("/"), output.address.rstrip("/")
     if folder == address or f"{folder}/".startswith(f"{output.records.rstrip('/')}/"):
         raise PipelineError(f"rejected={name!r} is where the output or records of the run are; name another folder")
+    if proof and folder.startswith(f"{address}/"):
+        raise PipelineError(
+            f"rejected={name!r} is in the output, and proof=True is of all rows there; name a folder outside of it"
+        )
 
 
 def check_apart(

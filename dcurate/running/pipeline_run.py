@@ -233,7 +233,7 @@ class PipelineRun:
             if not self.resumes:
                 self.sink.check()
         if self.sink is not None and self.rejected is not None:
-            check_rejected(self.rejected, str(self.options.rejected), self._output)
+            check_rejected(self.rejected, str(self.options.rejected), self._output, proof=self.options.proof)
         if not self.runner.elsewhere:
             check_installed(libraries(self.stages))
         with ExitStack() as stack:

@@ -162,3 +162,11 @@ def test_rows_that_kill_their_process_are_proved(tmp_path: Path) -> None:
         assert (proof.holds, proof.rows) == (True, 3)
         roots.add(proof.root)
     assert len(roots) == 1
+
+
+def test_dropped_rows_are_not_kept_among_those_that_are_proved(tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text('{"text": "a"}\n')
+    pipeline = Pipeline("x", stages=[JsonlReader(str(tmp_path / "in.jsonl")), JsonlWriter(str(tmp_path / "out"))])
+    with pytest.raises(PipelineError, match=r"rejected='.*dropped' is in the output, and proof=True is of all rows"):
+        pipeline.run(InlineExecutor(), proof=True, rejected=str(tmp_path / "out/dropped"), observers=[])
+    assert not (tmp_path / "out").exists()
