@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -80,6 +81,8 @@ def tdm_reservation(headers: Iterable[tuple[str, str]]) -> bool | None:
 def tdm_rules(data: bytes) -> list[tuple[str, bool]]:
     """The rules of a site's ``/.well-known/tdmrep.json``: a pattern of paths, and whether rights are reserved.
 
+    A rule whose ``tdm-reservation`` is neither 0 nor 1, as a number or text, is left out, as it says neither.
+
     Examples:
         >>> tdm_rules(b'[{"location": "/photos/", "tdm-reservation": 1}]')
         [('/photos/', True)]
@@ -87,13 +90,14 @@ def tdm_rules(data: bytes) -> list[tuple[str, bool]]:
         []
     """
     try:
-        rules: Any = orjson.loads(data)
+        rules: Any = orjson.loads(data.removeprefix(BOM_UTF8))
     except orjson.JSONDecodeError:
         return []
     return [
-        (encoded(rule["location"]), rule.get("tdm-reservation") == 1)
+        (encoded(rule["location"]), rule["tdm-reservation"] in (1, "1"))
         for rule in (rules if isinstance(rules, list) else [])
         if isinstance(rule, dict) and isinstance(rule.get("location"), str)
+        if rule.get("tdm-reservation") in (0, 1, "0", "1")
     ]
 
 

@@ -246,9 +246,12 @@ def _read_robots(text: str, agent: str) -> tuple[Robots, list[tuple[Use, list[Re
 def of_site(tdmrep: str, rsl: str, url: str, path: str) -> list[RightsSignal]:
     """Return what the documents of a site say: ``/.well-known/tdmrep.json`` and one of RSL; empty ones say nothing."""
     signals = []
-    reserved = is_reserved(tdm_rules(tdmrep.encode("utf-8", "replace")), path) if tdmrep else None
+    rules = tdm_rules(tdmrep.encode("utf-8", "replace"))
+    reserved = is_reserved(rules, path)
     if reserved is not None:
         signals.append(_reserved("tdmrep.json", str(int(reserved))))
+    elif not rules and tdmrep.strip() not in ("", "[]"):
+        signals.append(RightsSignal("tdmrep.json", f"{tdmrep[:_LONGEST]}{UNKNOWN}"))
     return signals + (_licensed("RSL", rsl, url) if rsl else [])
 
 

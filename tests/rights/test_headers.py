@@ -29,3 +29,12 @@ def test_a_directive_with_a_value_is_not_the_name_of_an_agent() -> None:
 def test_the_first_rule_of_tdmrep_that_matches_counts() -> None:
     rules = tdm_rules(b'[{"location": "/a/*", "tdm-reservation": 1}, {"location": "/", "tdm-reservation": 0}, 3]')
     assert [is_reserved(rules, path) for path in ("/a/b", "/b", "c")] == [True, False, None]
+
+
+def test_a_reservation_that_is_not_0_or_1_is_not_a_permission() -> None:
+    rule = '[{"location": "/", "tdm-reservation": %s}]'
+    values = ("1", '"1"', "0", '"0"', "2", '"yes"', "null", "[1]")
+    answers = [is_reserved(tdm_rules((rule % value).encode()), "/") for value in values]
+    assert answers == [True, True, False, False, None, None, None, None]
+    assert is_reserved(tdm_rules(b'\xef\xbb\xbf[{"location": "/", "tdm-reservation": 1}]'), "/") is True
+    assert tdm_rules(b'[{"location": "/"}]') == []
