@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from string import ascii_letters, digits
 from typing import NamedTuple
 from urllib.parse import quote
 
@@ -12,6 +13,7 @@ from urllib3.util import parse_url
 
 #: Characters that addresses hold unencoded, besides letters and digits; and the pattern of an encoded byte.
 _SAFE, _ESCAPE = "!$&'()*+,;=:@/?%-._~", re.compile(r"%[0-9a-fA-F]{2}")
+_UNRESERVED = frozenset(f"{ascii_letters}{digits}-._~")
 #: Bytes of robots.txt that are read, as https://www.rfc-editor.org/rfc/rfc9309 asks for at least.
 LARGEST_ROBOTS = 500 * 2**10
 #: Characters of a path that rules are compared with; browsers refuse addresses that are much longer.
@@ -189,13 +191,13 @@ def matches(pattern: str, path: str) -> bool:
 
 
 def path_of(url: str) -> str:
-    r"""The path of an address with its query, as a request has it.
+    r"""The path of an address with its query, as a request has it, but for escapes that are not needed.
 
     Examples:
         >>> path_of("http://host/a/../caf\xe9?b#c"), path_of("http://host")
         ('/caf%C3%A9?b', '/')
     """
-    return parse_url(url).request_uri
+    return _plain(parse_url(url).request_uri)
 
 
 def host_and_path(url: str) -> tuple[str, str]:
@@ -213,12 +215,22 @@ def host_and_path(url: str) -> tuple[str, str]:
         return "", "/"
     usual = {"http": 80, "https": 443}[parts.scheme]
     host = parts.host.lower()
-    return (host if parts.port in (None, usual) else f"{host}:{parts.port}"), parts.request_uri
+    return (host if parts.port in (None, usual) else f"{host}:{parts.port}"), _plain(parts.request_uri)
 
 
 def encoded(pattern: str) -> str:
     """A pattern in the form of `path_of`, as RFC 9309 asks for, so that ``/café`` matches ``/caf%C3%A9``."""
-    return _ESCAPE.sub(lambda match: match[0].upper(), quote(pattern, safe=_SAFE, errors="replace"))
+    return _plain(quote(pattern, safe=_SAFE, errors="replace"))
+
+
+def _plain(path: str) -> str:
+    """A path without escapes of characters that need none (RFC 3986); the other escapes in capital letters."""
+    return _ESCAPE.sub(_unescaped, path) if "%" in path else path
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    character = chr(int(escape[0][1:], 16))
+    return character if character in _UNRESERVED else escape[0].upper()
 
 
 class Refusal(NamedTuple):

@@ -109,3 +109,13 @@ def test_a_file_is_read_as_far_as_the_standard_asks_for() -> None:
 @pytest.mark.parametrize("url", ["", "x:y", "http://[", "/a", "http://\x00\udc80/", "mailto:a@b.org"])
 def test_addresses_that_are_none_have_no_host(url: str) -> None:
     assert host_and_path(url) == ("", "/")
+
+
+@pytest.mark.parametrize("pattern", ["/foo/bar/baz", "/foo/bar/%62%61%7A", "/foo/%62*z$"])
+@pytest.mark.parametrize("path", ["/foo/bar/baz", "/foo/bar/%62%61%7a", "/%66oo/bar/ba%7A"])
+def test_letters_may_be_encoded_as_rfc_9309_says(pattern: str, path: str) -> None:
+    _, asked = host_and_path(f"https://example.org{path}")
+    robots = Robots.of(f"User-agent: *\nContent-Usage: {pattern} train-ai=n\nDisallow: /a%2Fb", "x")
+    assert [said.value for said in robots.usages_of(asked)] == ["train-ai=n"]
+    assert not robots.allows("/a%2Fb")
+    assert robots.allows("/a/b"), "a slash that is encoded is another character"
