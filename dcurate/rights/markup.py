@@ -13,7 +13,8 @@ from dcurate.text.extract.tags import ENDS, PageTags, add_contents, add_tag, att
 #: letter is looked at alone, and no letter of most tags, makes it fast; other tags with such letters are passed over.
 _TAGS = r"((?-i:[sStTbBmM])(?:cript|tyle|extarea|itle|ase|eta))(?=[\s/>])"
 _MARK = re.compile(rf"<(?:!--|{_TAGS})", re.IGNORECASE)
-#: The same in pages that have the word "license" or "License": also tags of links with it.
+#: The same in pages that have the word "license", "License" or "LICENSE": also tags of links with it.
+_LICENCE_WORDS = (b"icense", b"ICENSE")
 _WORD = r"[^<>i]*+(?:i(?!cense)[^<>i]*+)*+i"
 _LICENCE_MARK = re.compile(rf"<(?:!--|{_TAGS}|((?-i:[lL])ink(?=[\s/>])|(?-i:[aA](?=[\s/])(?={_WORD}))))", re.IGNORECASE)
 #: What the contents of ``<meta>`` that count hold, in small letters.
@@ -43,7 +44,7 @@ def rights_tags(page: bytes | str, charset: str | None = None, agent: str = "") 
     """
     words = (*_META, agent.lower()) if agent else _META
     if isinstance(page, bytes) and not page.startswith(_WIDE):
-        mark = _LICENCE_MARK if b"icense" in page else _MARK
+        mark = _LICENCE_MARK if any(map(page.__contains__, _LICENCE_WORDS)) else _MARK
         text = page.removeprefix(_UTF8).replace(b"\0", b"").decode("latin-1")
         return _scan(text, mark, words, partial(_decoded, charset=charset))
     return _scan(decoded(page, charset) if isinstance(page, bytes) else markup(page), _LICENCE_MARK, words, str)

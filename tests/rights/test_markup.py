@@ -27,6 +27,7 @@ _PIECES = st.lists(
                 "<a rel='license' href='/b'>",
                 "<a rel=next href=/c>",
                 "<A REL=License HREF=/d>",
+                "<LINK REL=LICENSE HREF=/e>",
             ),
             *(
                 "<base href='https://b.org/x/'>",
@@ -57,6 +58,7 @@ def relevant(tags: PageTags) -> Said:
 
 
 @given(_PIECES)
+@example("<LINK REL=LICENSE HREF=/e>")
 @example("<!-- <meta name=robots content=noai> --><meta name=robots content=noai>")
 @example("<script>'<meta name=robots content=noai>'</script>")
 def test_they_are_those_of_the_reader_of_all_tags(page: str) -> None:
