@@ -35,7 +35,7 @@ class MediaCounts:
 
     Attributes:
         rows: how many there are.
-        nbytes: their size; of text, of the texts.
+        nbytes: their size, as far as it is known; of text, of the texts.
         duration_ms: the sum of their durations in milliseconds.
         timed: documents that have a duration.
     """
@@ -161,7 +161,7 @@ class CorpusCounter:
 
     def _piece(self, counts: CorpusCounts, piece: DescribedRows) -> None:
         modality = self._modality(piece)
-        nbytes = _sizes(counts, piece)
+        nbytes = _sizes(counts, piece, modality)
         table = {"modality": modality, "nbytes": nbytes, "rows": pa.array([1] * piece.rows, pa.int64())}
         if "duration" in piece.columns:
             table["duration"] = piece.columns["duration"]
@@ -263,13 +263,16 @@ def check_columns(chosen: Mapping[str, str], counts: Collection[CorpusCounts]) -
             )
 
 
-def _sizes(counts: CorpusCounts, piece: DescribedRows) -> pa.Array:
-    """The bytes of each row: those in the column of sizes, else those of its text."""
+def _sizes(counts: CorpusCounts, piece: DescribedRows, modality: pa.Array) -> pa.Array:
+    """The bytes of each row: those in the column of sizes, else those of its text, unless this is only a caption."""
     sizes, texts = piece.columns.get("bytes"), piece.text_bytes
+    usual = pa.array([0] * piece.rows, pa.int64())
+    if texts is not None:
+        usual = pc.if_else(pc.is_in(modality, pa.array(["image", "audio", "video"])), usual, texts.fill_null(0))
     if sizes is None:
-        return texts.fill_null(0) if texts is not None else pa.array([0] * piece.rows, pa.int64())
+        return usual
     counts.sizes += len(sizes) - sizes.null_count
-    return (sizes if texts is None else pc.coalesce(sizes, texts)).fill_null(0)
+    return pc.coalesce(sizes, usual)
 
 
 def _texts(counts: CorpusCounts, piece: DescribedRows) -> None:

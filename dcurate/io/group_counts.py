@@ -66,10 +66,11 @@ class GroupCounts:
         if len(self._held) >= self._most:
             self._flush()
 
-    def names(self, kind: str) -> int:
-        """Return how many names of a kind there are."""
+    def names(self, *kinds: str) -> int:
+        """Return how many names of some kinds there are; one of several kinds counts once."""
         self._flush()
-        [(number,)] = self._file.execute("SELECT count(*) FROM counts WHERE kind = ?", (kind,))
+        marks = ", ".join("?" * len(kinds))
+        [(number,)] = self._file.execute(f"SELECT count(DISTINCT name) FROM counts WHERE kind IN ({marks})", kinds)
         return int(number)
 
     def total(self, kind: str) -> Count:

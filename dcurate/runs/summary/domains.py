@@ -85,7 +85,8 @@ def domain_fields(
     how_there = f"those of documents of domain names, {column}"
     yield SummaryField("crawled_modalities", "Modalities of the crawled content", there or None, how_there)
     how = f"counted in {column}"
-    yield SummaryField("domains_in_all", "Domain names in all", sum(numbers.values()), how)
+    in_all = groups.names(*(f"domain:{modality}" for modality in numbers))
+    yield SummaryField("domains_in_all", "Domain names in all", in_all, how)
     rows = sum(groups.total(f"domain:{modality}").rows for modality in numbers)
     yield SummaryField("documents_of_domains", "Documents of domain names", rows, how)
     yield SummaryField(

@@ -49,7 +49,7 @@ def same_as_duckdb(summary: TrainingSummary, folders: Sequence[Path], part: str)
     assert field is not None
     assert field.estimate == (uncounted > 0)
     assert listed(summary) == [row for kind in ("text", "other") for row in recount.domains(kind, part)]
-    domains = "SELECT count(*) FROM (SELECT DISTINCT modality, site FROM sized WHERE site NOT IN ('host', 'invalid'))"
+    domains = "SELECT count(DISTINCT site) FROM sized WHERE site NOT IN ('host', 'invalid')"
     assert value(summary, "domains_in_all") == recount.number(domains)
     assert value(summary, "documents_of_hosts") == recount.number("SELECT count(*) FROM sized WHERE site = 'host'")
     assert value(summary, "invalid_urls") == recount.number("SELECT count(*) FROM sized WHERE site = 'invalid'")
@@ -176,3 +176,20 @@ def test_texts_of_parquet_are_not_read(tmp_path: Path) -> None:
     footer = duckdb.sql(f"SELECT footer_size FROM parquet_file_metadata('{out}/*.parquet')").fetchall()[0][0]
     assert summary.bytes_read == read + footer
     assert summary.bytes_read < size / 5
+
+
+def test_media_and_their_captions_are_counted_apart(tmp_path: Path) -> None:
+    rows = [
+        {"url": "https://a.example/1", "file_name": "a.mp4", "text": "caption " * 9},
+        {"url": "https://a.example/2", "file_name": "b.jpg", "text": "caption"},
+        {"url": "https://a.example/3", "file_name": "c", "text": "a text"},
+    ]
+    summary = training_summary(str(write(tmp_path / "out", [rows], "jsonl")))
+    assert value(summary, "domains_in_all") == 1
+    assert [(row[0], row[3]) for row in listed(summary)] == [("text", 6), ("image", 0), ("video", 0)]
+    assert value(summary, "text_bytes") == 8 * 9 + 7 + 6
+    assert summary.field("video_bytes") is None
+    sized = [{**row, "size": 10 * number if number else None} for number, row in enumerate(rows)]
+    summary = training_summary(str(write(tmp_path / "sized", [sized], "jsonl")))
+    assert value(summary, "image_bytes") == 10
+    assert summary.field("video_bytes") is None, "the size of the film is not known"
