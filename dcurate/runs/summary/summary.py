@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.jupyter import JupyterMixin
 from rich.table import Table
 from rich.text import Text
@@ -130,7 +130,7 @@ class TrainingSummary(JupyterMixin):
             table.add_column(ratio=3, overflow="fold")
             counted = [field for field in section.fields if not field.blank]
             for shown in counted:
-                table.add_row(Text(shown.title), Text(_brief(shown)))
+                table.add_row(Text(shown.title), _brief(shown))
                 if shown.how:
                     table.add_row("", Text(shown.how, style="dim"))
             yield Text(f"{section.number}  {section.title}", "bold")
@@ -141,11 +141,29 @@ class TrainingSummary(JupyterMixin):
             yield Text()
 
 
-def _brief(field: SummaryField) -> str:
+def _brief(field: SummaryField) -> RenderableType:
     """A field in a few lines: what the provider says, then what was counted."""
-    parts = [text_of(value) for value in (field.stated, field.value) if value is not None and value != []]
-    text = "\n".join(part if len(part) <= _CHARS else f"{part[: _CHARS - 1]}…" for part in parts)
-    return text or "none"
+    values = [value for value in (field.stated, field.value) if value is not None and value != []]
+    return Group(*map(_shown, values)) if values else Text("none")
+
+
+def _shown(value: Any) -> RenderableType:
+    """A value as text; the first rows of a table under the names of its columns."""
+    if not (isinstance(value, list) and isinstance(value[0], Mapping)):
+        return Text(_cut(text_of(value)))
+    heads, rows = table_of(value[:_ROWS])
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for head in heads:
+        is_number = all(isinstance(row.get(head, 0), int | float) for row in value[:_ROWS])
+        table.add_column(Text(head), justify="right" if is_number else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(_cut(cell)) for cell in row))
+    more = len(value) - len(rows)
+    return Group(table, Text(f"and {more:,} more")) if more else table
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _CHARS else f"{text[: _CHARS - 1]}…"
 
 
 def text_of(value: Any) -> str:

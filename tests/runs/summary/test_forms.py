@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import warnings
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import mlcroissant
 import pytest
 import yaml
 from packaging.licenses import canonicalize_license_expression
+from rich.console import Console
 
 from dcurate import PipelineError
 from dcurate.runs import SummaryOptions, TrainingSummary, training_summary
@@ -84,6 +86,19 @@ def test_a_document_of_word_has_the_same_numbers(summary: TrainingSummary, tmp_p
     assert field is not None
     assert [row.cells[1].text for row in domains.rows][1:] == [row["domain"] for row in field.value]
     assert [row.cells[3].text for row in domains.rows][1:] == [f"{row['bytes']:,}" for row in field.value]
+
+
+def test_tables_on_a_terminal_name_their_columns(summary: TrainingSummary) -> None:
+    console = Console(width=120, file=StringIO())
+    with console.capture() as capture:
+        console.print(summary)
+    lines = [line.split() for line in capture.get().splitlines()]
+    head = lines.index(["Most", "relevant", "domain", "names", "modality", "domain", "documents", "bytes"])
+    field = summary.field("domains")
+    assert field is not None
+    rows = [[row["modality"], row["domain"], f"{row['documents']:,}", f"{row['bytes']:,}"] for row in field.value]
+    assert lines[head + 1 : head + 1 + len(rows)] == rows
+    assert ["language", "documents", "share", "of", "documents", "bytes"] in [line[-6:] for line in lines]
 
 
 def test_the_page_escapes_what_comes_from_data_and_loads_nothing(summary: TrainingSummary) -> None:
