@@ -22,7 +22,7 @@ from dcurate.rights.robots import LARGEST_ROBOTS, host_and_path
 #: Bytes that a process holds, for some seven million hosts; and those of Python's objects for each.
 LARGEST_TABLE, _PER_HOST = 2**32, 256
 NO_ROBOTS, NO_HOST = "no robots.txt", "no host"
-_FOUND = range(200, 300)
+_FOUND, _PATH = range(200, 300), "/robots.txt"
 #: The table that the process holds, by the version of its files.
 _tables: dict[str, RobotsTable] = {}
 _lock = threading.Lock()
@@ -34,7 +34,8 @@ class RobotsFiles(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     Common Crawl keeps them as ``crawl-data/CC-MAIN-.../segments/.../robotstxt/``. The host has its port, if that is not
     the usual one; the text is UTF-8, cut after 500 KiB, as RFC 9309 allows. Answers that are not files (a status other
-    than 2xx, a page of HTML) are dropped as ``no robots.txt``: they say nothing.
+    than 2xx, a page of HTML) are dropped as ``no robots.txt``: they say nothing. So are files at another address than
+    ``/robots.txt``, to which a redirect may lead: anyone may have put them there.
 
     Args:
         url_field: the column with the address.
@@ -72,10 +73,14 @@ class RobotsFiles(ProcessingStage[DocumentBatch, DocumentBatch]):
         batch = DocumentBatch.given(task)
         table = batch.to_arrow()
         statuses = optional_values(table, "status"), optional_values(table, "mime_type")
-        is_file = [_is_file(*answer) for answer in zip(*statuses, strict=True)]
+        urls = [host_and_path(url or "") for url in values(table, self.url_field)]
+        is_file = [
+            _is_file(*answer) and (path.partition("?")[0] == _PATH or not host)
+            for (host, path), *answer in zip(urls, *statuses, strict=True)
+        ]
         files = batch.keep(np.array(is_file, np.bool_), self.name, NO_ROBOTS)
         table = files.to_arrow()
-        hosts = [host_and_path(url or "")[0] for url in values(table, self.url_field)]
+        hosts = [host for (host, _), kept in zip(urls, is_file, strict=True) if kept]
         named = files.with_data(table).keep(np.array([bool(host) for host in hosts], np.bool_), self.name, NO_HOST)
         table = named.to_arrow()
         texts = [
@@ -99,7 +104,7 @@ class RobotsTable:
         self.nbytes = 0
 
     def add(self, host: str, robots: str, date: str) -> None:
-        packed = zlib.compress(robots[:LARGEST_ROBOTS].encode("utf-8", "replace"), 1)
+        packed = zlib.compress(robots[:LARGEST_ROBOTS].encode("utf-8", "replace"), 1) if robots else b""
         before = self._files.get(host)
         if before is not None:
             if (date, packed) <= before:
@@ -111,7 +116,7 @@ class RobotsTable:
     def get(self, host: str) -> str:
         """The file of a host; empty if there is none."""
         known = self._files.get(host)
-        return "" if known is None else zlib.decompress(known[1]).decode()
+        return zlib.decompress(known[1]).decode() if known is not None and known[1] else ""
 
 
 def robots_table(path: str | list[str], storage_options: dict[str, Any] | None) -> RobotsTable:
@@ -147,7 +152,7 @@ def _read(path: str | list[str], storage_options: dict[str, Any] | None) -> Robo
             continue
         rows = batch.to_arrow()
         for host, robots, date in zip(*(values(rows, name) for name in ("host", "robots", "date")), strict=True):
-            if host and robots:
+            if host and robots is not None:
                 table.add(host, robots, date or "")
         if table.nbytes > LARGEST_TABLE:
             raise DataError(

@@ -249,3 +249,29 @@ def test_a_long_robots_file_is_cut_and_the_stage_is_a_stage() -> None:
     made = RobotsFiles().process(DocumentBatch(data=rows)).to_arrow()
     assert [len(text) for text in made["robots"].to_pylist()] == [LARGEST_ROBOTS, 2, 0, 13]
     check_stage(RobotsFiles(), DocumentBatch(data=rows), executor=InlineExecutor())
+
+
+def test_only_robots_txt_speaks_for_a_host() -> None:
+    paths = ["/robots.txt", "/uploads/robots.txt", "/robots.txt?a", "", "/robots.txt/x"]
+    rows = pa.table({"url": [f"https://a.org{path}" for path in paths], "content": [b"User-agent: *"] * len(paths)})
+    stage = RobotsFiles()
+    kept = stage.process(DocumentBatch(data=rows))
+    assert kept.to_arrow().column("url").to_pylist() == ["https://a.org/robots.txt", "https://a.org/robots.txt?a"]
+    assert [(gone.reason, gone.rows) for gone in kept.rejections] == [("no robots.txt", 3)]
+    check_stage(stage, DocumentBatch(data=rows), executor=InlineExecutor())
+
+
+def test_a_newer_file_that_is_empty_replaces_the_older_one(tmp_path: Path) -> None:
+    files = [("a.org", "Disallow: /", "2026-01-01"), ("a.org", "", "2026-02-01"), ("b.org", "", ""), ("b.org", "x", "")]
+    for number, order in enumerate((files, files[::-1])):
+        path = tmp_path / f"{number}.parquet"
+        pd.DataFrame(order, columns=["host", "robots", "date"]).to_parquet(path)
+        texts = robots_module.robots_table(str(path), None)
+        assert [texts.get(host) for host in ("a.org", "b.org", "c.org")] == ["", "x", ""]
+
+
+def test_an_address_allows_the_licence_that_it_is_of() -> None:
+    rows = pa.table({"content": [b"<link rel=license href=https://creativecommons.org/licenses/by/4.0/>"]})
+    batch = FindRights().process(DocumentBatch(data=rows))
+    address = "http://creativecommons.org/licenses/by/4.0/deed.de"
+    assert FilterByRights("train", licences=[address]).process(batch).num_items == 1
