@@ -155,9 +155,11 @@ def is_allowed(licence: str, allowed: Iterable[str]) -> bool:
     Examples:
         >>> is_allowed("CC-BY-4.0", ["open"]), is_allowed("CC-BY-NC-4.0", ["open", "CC-BY-4.0"])
         (True, False)
+        >>> is_allowed("CC-BY-4.0", ["http://creativecommons.org/licenses/by/4.0/"])
+        True
     """
     group = group_of(licence)
-    names = set(allowed)
+    names = {spdx_licence(name) or name for name in allowed}
     wider = GROUPS[GROUPS.index(group) :] if group else ()
     return licence in names or not names.isdisjoint(wider)
 
