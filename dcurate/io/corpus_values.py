@@ -12,6 +12,8 @@ import pyarrow.compute as pc
 _INTEGERS, _MILLISECONDS, _FLAGS = ("tokens", "bytes"), ("duration",), ("synthetic",)
 #: More milliseconds of one recording are a mistake.
 _LONGEST_MS = 10**12
+#: More tokens or bytes of one document are a mistake; sums of them are far from the end of 64 bits.
+_LARGEST = 10**12
 
 
 def is_of_rights(name: str) -> bool:
@@ -46,7 +48,7 @@ def suits(role: str, kind: pa.DataType) -> bool:
     if role in _MILLISECONDS:
         return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
     if role in _FLAGS:
-        return bool(pa.types.is_boolean(kind))
+        return bool(pa.types.is_boolean(kind) or pa.types.is_integer(kind))
     if role == "text":
         return not pa.types.is_integer(kind) and not pa.types.is_floating(kind)
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
@@ -76,7 +78,7 @@ def as_role(role: str, column: pa.Array) -> pa.Array:
     if role in _MILLISECONDS:
         return _milliseconds(column)
     if role in _FLAGS:
-        return column
+        return pc.cast(column, pa.bool_())
     if pa.types.is_struct(column.type):
         return as_role(role, pc.struct_field(column, role))
     if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
@@ -87,9 +89,9 @@ def as_role(role: str, column: pa.Array) -> pa.Array:
 
 
 def numbers_of(column: pa.Array) -> pa.Array:
-    """Return whole numbers as int64; those below 0 are null."""
+    """Return whole numbers as int64; those below 0 or above 10^12 are null."""
     column = pc.cast(column, pa.int64(), safe=False)
-    return pc.if_else(pc.greater_equal(column, 0), column, None)
+    return pc.if_else(pc.and_(pc.greater_equal(column, 0), pc.less_equal(column, _LARGEST)), column, None)
 
 
 def _milliseconds(column: pa.Array) -> pa.Array:
@@ -101,9 +103,9 @@ def _milliseconds(column: pa.Array) -> pa.Array:
 def plain_value(role: str, value: Any) -> Any:
     """A value of JSON with the type of its role; None if it has another."""
     if role in _FLAGS:
-        return value if isinstance(value, bool) else None
+        return bool(value) if isinstance(value, int) else None
     if role in _INTEGERS:
-        return value if type(value) is int and 0 <= value < 2**63 else None
+        return value if type(value) is int and 0 <= value <= _LARGEST else None
     if role in _MILLISECONDS:
         if isinstance(value, bool) or not isinstance(value, int | float):
             return None

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -193,3 +197,16 @@ def test_media_and_their_captions_are_counted_apart(tmp_path: Path) -> None:
     summary = training_summary(str(write(tmp_path / "sized", [sized], "jsonl")))
     assert value(summary, "image_bytes") == 10
     assert summary.field("video_bytes") is None, "the size of the film is not known"
+
+
+@pytest.mark.parametrize("form", ["parquet", "jsonl"])
+def test_numbers_that_make_no_sense_do_not_end_in_the_sums(tmp_path: Path, form: str) -> None:
+    numbers = [2**62, 2**62, 5, -5]
+    rows = [{"text": "abcd", "n_tokens": number, "size": number, "is_synthetic": number % 2} for number in numbers]
+    if form == "parquet":
+        pq.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet")
+    else:
+        (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    summary = training_summary(str(tmp_path), options=SummaryOptions(read_texts=True))
+    assert value(summary, "text_tokens") == 5 + 3 * 4 // 4
+    assert value(summary, "synthetic_documents") == 2
