@@ -88,7 +88,7 @@ class FindRights(ProcessingStage[DocumentBatch, DocumentBatch]):
         name: name of the stage.
 
     Raises:
-        PipelineError: ``train_tags`` or ``robots_path`` are of another type, or ``agent`` is empty.
+        PipelineError: ``train_tags`` or ``robots_path`` are of another type, or ``agent`` is not a name.
         DataError: the rows have none of the columns.
 
     Examples:
@@ -119,8 +119,10 @@ class FindRights(ProcessingStage[DocumentBatch, DocumentBatch]):
     def __post_init__(self) -> None:
         if isinstance(self.train_tags, str) or (self.train_tags and not is_names(list(self.train_tags))):
             raise PipelineError(f"{self.name}: train_tags={self.train_tags!r} must be a list of text")
-        if not isinstance(self.agent, str) or not self.agent.strip():
-            raise PipelineError(f"{self.name}: agent={self.agent!r} must be the name of a crawler, such as 'CCBot'")
+        if not isinstance(self.agent, str) or not self.agent or self.agent != self.agent.partition("/")[0].strip():
+            raise PipelineError(
+                f"{self.name}: agent={self.agent!r} must be the name of a crawler without its version, such as 'CCBot'"
+            )
         if self.robots_path is not None and not is_names(
             [self.robots_path] if isinstance(self.robots_path, str) else self.robots_path
         ):

@@ -269,8 +269,9 @@ def test_wrong_columns_and_settings_are_refused_in_a_sentence() -> None:
         FindRights(train_tags="noai")
     with pytest.raises(PipelineError, match="robots_path=3 must be a path, or a list of paths"):
         FindRights(robots_path=3)  # type: ignore[arg-type]
-    with pytest.raises(PipelineError, match="agent='' must be the name of a crawler"):
-        FindRights(agent="")
+    for agent in ("", " ", "CCBot/2.0", " CCBot"):
+        with pytest.raises(PipelineError, match=f"agent='{agent}' must be the name of a crawler without its version"):
+            FindRights(agent=agent)
 
 
 HOSTILE: dict[str, Any] = {
