@@ -24,7 +24,11 @@ from dcurate.io.tables import LOGS
 
 #: Kinds of content, as the template distinguishes them.
 MODALITIES = ("text", "image", "audio", "video", "other")
-_DAY = r"^(?P<day>(?:1[6-9]|[2-9]\d)\d\d-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01]))"
+#: A day of the calendar. Years from 2100 on are left out, as 9999 and the like are for dates that are not known.
+_DAY = (
+    r"^(?P<day>(?:1[6-9]|20)\d\d-"
+    r"(?:(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d)|(?:0[13-9]|1[0-2])-30|(?:0[13578]|1[02])-31))"
+)
 #: Columns whose values are counted, and the kinds that they are counted as.
 _VALUES = ("language", "licence", "source", "stage", "reason")
 

@@ -210,3 +210,13 @@ def test_numbers_that_make_no_sense_do_not_end_in_the_sums(tmp_path: Path, form:
     summary = training_summary(str(tmp_path), options=SummaryOptions(read_texts=True))
     assert value(summary, "text_tokens") == 5 + 3 * 4 // 4
     assert value(summary, "synthetic_documents") == 2
+
+
+def test_dates_that_cannot_be_are_not_the_latest(tmp_path: Path) -> None:
+    dates = ["2024-01-31", "2024-02-29T03:04:05Z", "2024-02-30", "2024-04-31", "9999-12-31", "2100-01-01", "0001-01-01"]
+    rows = [{"text": "a", "date": date} for date in dates]
+    summary = training_summary(str(write(tmp_path / "out", [rows], "jsonl")))
+    assert value(summary, "collection_period") == "2024-01-31 to 2024-02-29"
+    field = summary.field("latest_date")
+    assert field is not None
+    assert field.how.endswith("2 of 7 rows")
