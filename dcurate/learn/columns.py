@@ -153,9 +153,10 @@ class ColumnFit:
 
     def __post_init__(self) -> None:
         train = self.numbers[self.split.train]
-        self.means = train.mean(axis=0)
-        deviations = train.std(axis=0)
-        self.deviations = np.where(deviations > 0, deviations, 1.0)
+        with np.errstate(over="ignore", invalid="ignore"):
+            self.means = train.mean(axis=0)
+            deviations = train.std(axis=0)
+        self.deviations = np.where(deviations == 0, 1.0, deviations)
         self.scaled = _scaled(self.numbers, self.means, self.deviations)
 
     def run(

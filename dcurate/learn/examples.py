@@ -67,10 +67,11 @@ class SelectExamples(ProcessingStage[DocumentBatch, DocumentBatch]):
         labelled = np.array([any(value is not None for value in row) for row in zip(*labels, strict=True)], np.bool_)
         run.drop(Verdict(labelled, labelled, self.head_fields[0]), self.name, "no_label")
         if self.feature_fields:
-            there = np.isfinite(_numbers(table, self.feature_fields).sum(axis=1))[labelled]
+            there = np.asarray(np.isfinite(_numbers(table, self.feature_fields)[labelled]).all(axis=1))
             run.drop(Verdict(there, there, self.feature_fields[0]), self.name, "no_features")
         else:
-            words = np.array([bool(text and text.split()) for text in run.column(self.text_field)], np.bool_)
+            text_column(table, self.text_field)  # refuses a column of other values
+            words = _with_words(run.column(self.text_field))
             run.drop(Verdict(words, words, self.text_field), self.name, "no_words")
         kept = run.result()
         table = kept.to_arrow()
@@ -78,12 +79,15 @@ class SelectExamples(ProcessingStage[DocumentBatch, DocumentBatch]):
         columns += [column for column in (self.site_field, self.group_field) if column and column not in columns]
         table = table.select(list(dict.fromkeys([*columns, *self.figure_fields, *self.feature_fields])))
         labels_keys = row_keys(table, columns[len(self._texts) :], 0)[:, 0]
+        texts_keys = row_keys(table, self._texts, 0)[:, 0] if self._texts else np.zeros(table.num_rows, np.uint64)
         if self.feature_fields:
             labels_keys = labels_keys ^ _keys_of_rows(_numbers(table, self.feature_fields))
+            if self._texts:
+                texts_keys = np.where(_with_words(values(table, self.text_field)), texts_keys, np.uint64(0))
         sites = [site_of(value) for value in values(table, self.site_field)] if self.site_field else []
         rows = table.num_rows
         for name, column in (
-            (TEXT, row_keys(table, self._texts, 0)[:, 0] if self._texts else np.zeros(rows, np.uint64)),
+            (TEXT, texts_keys),
             (LABELS, labels_keys),
             (SITE, keys_of(sites) if sites else np.zeros(rows, np.uint64)),
         ):
@@ -94,6 +98,10 @@ class SelectExamples(ProcessingStage[DocumentBatch, DocumentBatch]):
         bounds = np.arange(rows + 1, dtype=np.int64) * bands.shape[1]
         chosen = kept.with_data(with_lists(table, BANDS, bounds, np.ascontiguousarray(bands).ravel()))
         return replace(chosen, rejections=kept.rejections)
+
+
+def _with_words(texts: Sequence[str | None]) -> npt.NDArray[np.bool_]:
+    return np.array([bool(text and text.split()) for text in texts], np.bool_)
 
 
 def _numbers(table: Any, fields: Sequence[str]) -> npt.NDArray[np.float64]:
@@ -174,7 +182,13 @@ def _number(stage: str, name: str, labels: list[Any]) -> tuple[StudentHead, npt.
     known = numbers[np.isfinite(numbers)]
     if not len(known) or known.min() == known.max():
         raise DataError(f"stage {stage!r}: all numbers of head {name!r} are equal; label texts with others, too")
-    mean, deviation = float(known.mean()), float(known.std())
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean, deviation = float(known.mean()), float(known.std())
+    if not 0 < deviation < np.inf:
+        raise DataError(
+            f"stage {stage!r}: numbers of head {name!r}, from {known.min():g} to {known.max():g}, cannot be scaled; "
+            "give them in another unit, or leave the largest out"
+        )
     head = StudentHead(name, "number", (), mean, deviation, float(known.min()), float(known.max()))
     return head, np.where(np.isfinite(numbers), (numbers - mean) / deviation, np.nan)
 

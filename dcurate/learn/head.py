@@ -161,10 +161,10 @@ def heads_of(card: dict[str, Any]) -> tuple[StudentHead, ...]:
     """Take the heads out of a card.
 
     Raises:
-        KeyError, TypeError: they are missing or damaged.
+        KeyError, TypeError, ValueError: they are missing or damaged.
     """
     heads = []
-    for entry in card.pop("heads"):
+    for entry in map(dict, card.pop("heads")):
         calibration, labels = entry.pop("calibration"), tuple(entry.pop("labels"))
         pair = None if calibration is None else (tuple(calibration[0]), tuple(calibration[1]))
         heads.append(StudentHead(**entry, labels=labels, calibration=pair))

@@ -163,6 +163,13 @@ class ExampleSource:
         """Train on columns."""
         learn, (sizes, numbers_) = self.learn, self.numbers
         fit = ColumnFit(numbers_, examples.parts)
+        if not np.isfinite(fit.deviations).all():
+            place = int(np.argmin(np.isfinite(fit.deviations)))
+            name = learn.feature_fields[int(np.searchsorted(np.cumsum(sizes), place, side="right"))]
+            raise DataError(
+                f"column {name!r} has numbers that are too large to be scaled; give them in another unit, or "
+                "as logarithms"
+            )
         weights = _weights(examples, learn.training)
         rows, history, kept, held = fit.run(examples.heads, examples.targets, weights, learn.training)
 
@@ -244,7 +251,10 @@ class ExampleSet:
                     keys[BANDS].append(lists_of(table, BANDS)[1].reshape(table.num_rows, -1).astype(np.uint64))
         count = sum(map(len, keys[TEXT]))
         if count < 2:
-            raise DataError(f"stage {stage!r}: too few rows with a label and words to learn from: {count}; label more")
+            needed = "all features" if learn.feature_fields else "words"
+            raise DataError(
+                f"stage {stage!r}: too few rows with a label and {needed} to learn from: {count}; label more"
+            )
         text, label, site = (np.concatenate(keys[name]) for name in (TEXT, LABELS, SITE))
         made = targets_of(stage, labels)
         order = np.lexsort((label, text))

@@ -198,3 +198,37 @@ def test_folders_are_of_one_kind_and_damage_is_refused(tmp_path):
     np.save(model / "rows.npy", np.array([{}], object), allow_pickle=True)
     with pytest.raises(DataError, match="is damaged"):
         load_model(str(model))
+
+
+@pytest.mark.parametrize("empty", [None, "", " \n"])
+def test_rows_without_words_are_neither_contradictory_nor_near_duplicates(tmp_path, empty):
+    student, _ = learned(tmp_path, [{**row, "text": empty} for row in rows_of(200)], held_back=HeldBack())
+    data = student.card["data"]
+    assert (data["train"], data["validation"], data["held"], data["contradictory"]) == (160, 20, 20, 0)
+
+
+def test_numbers_too_large_to_scale_are_refused_by_the_name_of_their_column(tmp_path):
+    rows = [{"n": n, "pair": [1.0, 1e300 * n], "label": n % 2 == 0} for n in range(60)]
+    with pytest.raises(DataError, match="column 'pair' has numbers that are too large"):
+        learned(tmp_path, rows, feature_fields=["n", "pair"], head_fields=["label"])
+
+
+def test_a_row_of_large_numbers_has_all_features(tmp_path):
+    rows = [{"pair": [1e308, 1e308], "words": n, "label": n % 2 == 0} for n in range(60)]
+    rows[0]["pair"] = [1e308, float("inf")]
+    with pytest.raises(DataError, match="column 'pair' has numbers that are too large"):
+        learned(tmp_path, rows, feature_fields=["pair", "words"], head_fields=["label"])
+
+
+def test_too_few_rows_with_features_are_named_as_such(tmp_path):
+    rows = [{"words": None, "label": n % 2 == 0} for n in range(60)] + [{"words": 1, "label": True}]
+    with pytest.raises(DataError, match="too few rows with a label and all features to learn from: 1"):
+        learned(tmp_path, rows, feature_fields=["words"], head_fields=["label"])
+
+
+def test_a_card_whose_heads_are_not_objects_is_damaged(tmp_path):
+    learned(tmp_path, rows_of(60), head_fields=["label"])
+    card = tmp_path / "model" / "card.json"
+    card.write_text(json.dumps({**json.loads(card.read_bytes()), "heads": ["label"]}))
+    with pytest.raises(DataError, match="is damaged"):
+        load_model(str(tmp_path / "model"))

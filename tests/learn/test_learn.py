@@ -227,6 +227,12 @@ def test_thresholds_of_groups_decide_labels(tmp_path):
         ),
         (lambda rows: [{**row, "text": " \n"} for row in rows], "words to learn from: 0; label more"),
         (lambda rows: [{**row, "label": None} for row in rows[:50]], "words to learn from: 0; label more"),
+        (lambda rows: [{**row, "text": 7} for row in rows], "column 'text' holds int64, not text"),
+        (
+            lambda rows: [{**row, "label": (-1e308, 2.5, 1e308)[n % 3]} for n, row in enumerate(rows)],
+            "cannot be scaled",
+        ),
+        (lambda rows: [{**row, "label": (1e-320, 2e-320)[n % 2]} for n, row in enumerate(rows)], "cannot be scaled"),
         (lambda rows: [*rows, {**rows[0], "label": "good"}], "1 texts have contradictory labels; correct them"),
     ],
 )
