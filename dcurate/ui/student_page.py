@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
+from jinja2 import UndefinedError
 from markupsafe import Markup
 
 from dcurate.core.profile import Bar
@@ -60,7 +61,13 @@ def write_student_page(
         ('report.html', '<!doctype html>')
     """
     folder = Directory(str(model), dict(storage_options or {}))
-    page = student_page(without_secrets(str(model)), _read(folder, CARD), _read(folder, FIGURES), corpus or {})
+    card, figures = _read(folder, CARD), _read(folder, FIGURES)
+    try:
+        page = student_page(without_secrets(str(model)), card, figures, corpus or {})
+    except (KeyError, TypeError, ValueError, AttributeError, UndefinedError) as error:
+        raise DataError(
+            f"{CARD} or {FIGURES} in {without_secrets(folder.url)!r} is damaged ({error!r}); train it again"
+        ) from error
     if path is None:
         folder.write(PAGE, page.encode())
         return folder.path(PAGE)
@@ -75,7 +82,7 @@ def _read(folder: Directory, name: str) -> dict[str, Any]:
         raise DataError(f"{without_secrets(folder.url)!r} has no {name}; train the model again with Learn")
     try:
         return dict(json.loads(data))
-    except ValueError as error:
+    except (ValueError, TypeError) as error:
         raise DataError(f"{name} in {without_secrets(folder.url)!r} is damaged ({error}); train it again") from error
 
 

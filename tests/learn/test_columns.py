@@ -226,6 +226,23 @@ def test_too_few_rows_with_features_are_named_as_such(tmp_path):
         learned(tmp_path, rows, feature_fields=["words"], head_fields=["label"])
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("figures.json", b"[1]"),
+        ("figures.json", b"{}"),
+        ("figures.json", b'{"heads": [{"name": "a"}]}'),
+        ("card.json", b"{}"),
+        ("card.json", b"7"),
+    ],
+)
+def test_damaged_figures_make_no_page(tmp_path, name, content):
+    learned(tmp_path, rows_of(60), head_fields=["label"])
+    (tmp_path / "model" / name).write_bytes(content)
+    with pytest.raises(DataError, match="is damaged"):
+        write_student_page(str(tmp_path / "model"))
+
+
 def test_a_card_whose_heads_are_not_objects_is_damaged(tmp_path):
     learned(tmp_path, rows_of(60), head_fields=["label"])
     card = tmp_path / "model" / "card.json"
