@@ -22,7 +22,7 @@ from dcurate.ui.templating import render
 #: Files of a model: what it is, its figures, and the page.
 CARD, FIGURES, PAGE = "card.json", "figures.json", "report.html"
 
-#: Classes of which all pairs are shown, at most; of more, this many pairs.
+#: Classes of which all pairs are shown, at most; of more, the names of this many, and this many pairs.
 MATRIX = 30
 
 #: For each head the number of documents of a corpus in each bin of its scores.
@@ -89,7 +89,7 @@ def _read(folder: Directory, name: str) -> dict[str, Any]:
 def student_page(name: str, card: Mapping[str, Any], figures: Mapping[str, Any], corpus: CorpusScores) -> str:
     """Return the page as text."""
     heads = [{**head, **_plots(head), **_drift(head, corpus.get(head["name"]))} for head in figures["heads"]]
-    return render("student.html", name=name, card=card, heads=heads, colours=COLOURS, percent=percent)
+    return render("student.html", name=name, card=card, heads=heads, colours=COLOURS, percent=percent, listed=MATRIX)
 
 
 def _plots(head: Mapping[str, Any]) -> dict[str, Any]:

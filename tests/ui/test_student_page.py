@@ -10,9 +10,12 @@ from typing import Any
 import pytest
 
 from dcurate import DataError
-from dcurate.learn import KeepByFBeta, student
+from dcurate.learn import HeldBack, KeepByFBeta, student
 from dcurate.ui import student_page, write_student_page
 from dcurate.ui.student_page import population_stability
+from dcurate_testing.browser import Browser
+from dcurate_testing.legibility import PHONE
+from tests.learn.test_columns import learned as learned_of_columns
 from tests.learn.test_learn import learned, texts
 
 EVIL = "<img src=x onerror=alert(1)>'\"&"
@@ -78,7 +81,30 @@ def test_a_page_of_a_thousand_classes_lists_the_pairs_that_are_confused_most():
     text = student_page.student_page("model", card, {"heads": [{**head, "measures": measures}]}, {})
     table = text[text.index("Most often taken for another") :]
     assert table.index("<th>class 8</th>") < table.index("<th>class 7</th>")
+    assert "class 29 and 970 more." in text
     assert len(text) < 60_000
+
+
+def test_a_page_of_a_student_of_columns_speaks_of_rows_and_columns(tmp_path):
+    rows = [{"words": number % 7, "label": "good" if number % 3 else "bad"} for number in range(200)]
+    settings: dict[str, Any] = {"feature_fields": ["words"], "held_back": HeldBack(near_duplicates=False)}
+    learned_of_columns(tmp_path, rows, **settings)
+    text = Path(write_student_page(str(tmp_path / "model"))).read_text()
+    assert "rows trained on" in text
+    assert "with the columns that moved the score most" in text
+
+
+@pytest.mark.cluster
+def test_long_names_of_classes_and_values_fit_a_phone(browser: Browser, tmp_path):
+    rows: list[dict[str, Any]] = texts(400)
+    for number, row in enumerate(rows):
+        row |= {"text": f"{row['text']} {number}", "source": "source" * 20}
+        row["label"] = ("bad" if row["label"] == "good" and number % 9 == 0 else row["label"]) * 30
+    learned(tmp_path, rows, figure_fields=["source"])
+    page = write_student_page(str(tmp_path / "model"))
+    browser.open(Path(page).as_uri(), *PHONE)
+    browser.wait("document.readyState === 'complete' && Boolean(document.querySelector('h1'))")
+    assert browser.value("document.documentElement.scrollWidth") == PHONE[0]
 
 
 def test_folders_without_figures_and_damaged_ones_are_refused(tmp_path):
