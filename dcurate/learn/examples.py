@@ -78,7 +78,10 @@ class SelectExamples(ProcessingStage[DocumentBatch, DocumentBatch]):
         columns = [*self._texts, *self.head_fields]
         columns += [column for column in (self.site_field, self.group_field) if column and column not in columns]
         table = table.select(list(dict.fromkeys([*columns, *self.figure_fields, *self.feature_fields])))
-        labels_keys = row_keys(table, columns[len(self._texts) :], 0)[:, 0]
+        keyed = columns[len(self._texts) :]
+        if self.feature_fields:  # without texts rows may differ by nothing else
+            keyed = list(dict.fromkeys([*keyed, *self.figure_fields]))
+        labels_keys = row_keys(table, keyed, 0)[:, 0]
         texts_keys = row_keys(table, self._texts, 0)[:, 0] if self._texts else np.zeros(table.num_rows, np.uint64)
         if self.feature_fields:
             labels_keys = labels_keys ^ _keys_of_rows(_numbers(table, self.feature_fields))

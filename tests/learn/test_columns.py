@@ -126,6 +126,19 @@ def test_the_order_of_rows_and_files_changes_no_bit(tmp_path):
     assert len(digests) == 1
 
 
+def test_the_order_of_rows_with_equal_numbers_changes_no_figure(tmp_path):
+    rows = [{"words": n % 4, "label": "good" if n % 8 < 5 else "bad", "source": f"source {n % 7}"} for n in range(400)]
+    figures = set()
+    for number in range(3):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        order = np.random.default_rng(number).permutation(len(rows))
+        shuffled = [rows[place] for place in order]
+        learned(folder, shuffled, feature_fields=["words"], head_fields=["label"], figure_fields=["source"])
+        figures.add((folder / "model" / "figures.json").read_bytes())
+    assert len(figures) == 1
+
+
 def test_static_embeddings_are_learned_through_their_column(tmp_path):
     lines = [
         line
