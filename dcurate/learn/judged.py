@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -159,7 +160,9 @@ def wrong(head: StudentHead, answers: Floats, targets: Floats, most: int) -> lis
 
 def _example(head: StudentHead, answers: Floats, target: float, text: str) -> dict[str, Any]:
     if head.kind == "number":
-        truth: Any = head.mean + head.deviation * target
+        # Targets are single precision: without rounding a label of 0 would read 2.3e-08.
+        digits = 5 - math.floor(math.log10(head.deviation))
+        truth: Any = round(head.mean + head.deviation * target, digits) + 0.0
         answer: Any = head.answers(answers[None])[0]
         score = float(answer)
     else:

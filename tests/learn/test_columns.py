@@ -170,6 +170,15 @@ def test_a_page_says_which_columns_moved_an_answer(tmp_path):
     assert "ROC" in Path(write_student_page(str(tmp_path / "model"))).read_text()
 
 
+@pytest.mark.parametrize("unit", [1, 1000, 0.001])
+def test_labels_of_the_most_wrong_examples_are_as_they_were(tmp_path, unit):
+    rows = [{**row, "grade": (number * 7 % 13) * unit} for number, row in enumerate(rows_of(300))]
+    learned(tmp_path, rows, head_fields=["grade"])
+    head = json.loads((tmp_path / "model" / "figures.json").read_text())["heads"][0]
+    assert head["wrong"]
+    assert {example["truth"] for example in head["wrong"]} <= {round(number * unit, 3) for number in range(13)}
+
+
 def test_columns_that_a_model_cannot_read_are_refused_in_a_sentence(tmp_path):
     rows = rows_of(60)
     learned(tmp_path, rows)
