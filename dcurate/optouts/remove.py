@@ -24,7 +24,7 @@ from dcurate.optouts.copies import DroppedCopies
 from dcurate.optouts.listing import OptOutList
 from dcurate.optouts.near import NearCopies
 from dcurate.optouts.products import TokenProduct, products_of
-from dcurate.optouts.search import NEAR, OptOutMatches, OptOutSearch, copies_of
+from dcurate.optouts.search import ELSEWHERE, NEAR, OptOutMatches, OptOutSearch, copies_of
 from dcurate.optouts.summaries import reports_after
 from dcurate.runs.load import RecordedRun, read_run
 from dcurate.tokens import drop
@@ -148,7 +148,7 @@ class OptOutRemoval:
                 for name, rows in () if isinstance(matches.product, TokenProduct) else matches.written().items():
                     names, written = matches.product.write(name, rows, staged)
                     moves, nbytes = [*moves, *names], nbytes + written
-            standing = _with_ids(self.wanted.optouts, gone)
+            standing = _with_ids(self.wanted.optouts, gone - self._known_by_columns(directory, parts))
             is_written_to = directory not in self._rejected and any(matches.product.whole for matches in parts)
             if is_written_to and not directory.has(list_name(standing)):
                 staged.write(list_name(standing), standing.dumps())
@@ -166,6 +166,14 @@ class OptOutRemoval:
             if not directory.has(JOURNAL):
                 discard(directory)
             raise DataError(str(error).replace("run again with resume=True", "run this again")) from error
+
+    def _known_by_columns(self, directory: Directory, parts: Sequence[OptOutMatches]) -> set[str]:
+        """The ids of documents that later runs know by their URL or text: other documents may have these ids, too."""
+        before = [receipt for receipt in receipts(directory) if receipt["list"] == self.wanted.optouts.digest]
+        entries = [entry for receipt in before for entry in receipt["removed"]]
+        entries += [match._asdict() for matches in parts for match in matches.all()]
+        by_id = ("id", ELSEWHERE, NEAR)
+        return {entry["id"] for entry in entries if entry["by"] not in by_id and entry["id"] is not None}
 
     def _receipt(self, directory: Directory, parts: Sequence[OptOutMatches], nbytes: int) -> dict[str, Any]:
         return {

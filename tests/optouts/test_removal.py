@@ -146,6 +146,24 @@ def test_later_runs_compare_the_ids_that_the_output_has(reader: Any, tmp_path: P
     assert data(tmp_path / "out") == left
 
 
+def test_later_runs_keep_other_documents_with_the_same_id(tmp_path: Path) -> None:
+    rows = [{"id": n % 4, "url": f"https://a.example/{n}", "text": f"text {n}"} for n in range(8)]
+    (tmp_path / "in").mkdir()
+    list_of(tmp_path / "in/a.jsonl", *rows)
+    pipeline = Pipeline(
+        "same", stages=[JsonlReader(str(tmp_path / "in")), JsonlWriter(str(tmp_path / "out"), mode="overwrite")]
+    )
+    pipeline.run(InlineExecutor(), observers=[])
+    listed = list_of(tmp_path / "list.jsonl", {"url": "https://a.example/5"})
+    remove(listed, tmp_path / "out")
+    left = data(tmp_path / "out")
+    assert len(b"".join(left.values()).splitlines()) == 7
+    for _ in range(2):
+        pipeline.run(InlineExecutor(), observers=[])
+        assert data(tmp_path / "out") == left
+        assert remove(listed, tmp_path / "out")["documents"] == 0
+
+
 def test_a_run_that_ended_early_goes_on_without_them(tmp_path: Path) -> None:
     source = write(tmp_path / "in", rows_of(30))
     out = tmp_path / "out"
