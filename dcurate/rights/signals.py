@@ -236,7 +236,7 @@ def of_robots(text: str, path: str, agent: str) -> list[RightsSignal]:
     return signals
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=16)
 def _read_robots(text: str, agent: str) -> tuple[Robots, list[tuple[Use, list[Refusal]]]]:
     """Read a robots.txt; the last ones are kept, as pages of a host come one after the other."""
     file = RobotsFile.of(text)
