@@ -68,7 +68,7 @@ _SIGNS = (
     click.option(
         "--openlineage",
         metavar="URL|FILE",
-        help="Tell OpenLineage of the run: a server, or a file of JSON Lines; OPENLINEAGE_URL by default.",
+        help="Report the run to OpenLineage: a server, or a file of JSON Lines; OPENLINEAGE_URL by default.",
     ),
 )
 

@@ -73,7 +73,7 @@ class Learn(BarrierStage[DocumentBatch]):
         text_field: the column of texts.
         features: the features of a text.
         feature_fields: columns of numbers or of lists of numbers, such as signals, scores and embeddings, that are
-            learned from instead of the texts. Texts then only tell which rows are near-duplicates or contradictory, and
+            learned from instead of the texts. Texts then only say which rows are near-duplicates or contradictory, and
             are not read with ``HeldBack(near_duplicates=False)``.
         training: how it is trained.
         held_back: which examples are kept back.

@@ -111,7 +111,7 @@ class OpenLineageSettings(HidesSecrets):
 
 
 class OpenLineage:
-    """Tells OpenLineage of a run: pass it to ``run(observers=[...])``. It never fails a run, nor holds it up for long.
+    """Report a run to OpenLineage: pass it to ``run(observers=[...])``. It never fails a run, nor holds it up for long.
 
     A run is a START, a RUNNING once a minute, and COMPLETE, FAIL or ABORT (stopped by a person). They name the job by
     the pipeline, the inputs and the output with columns, versions of tables, rows and bytes, the error, and the run
