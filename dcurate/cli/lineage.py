@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce, wraps
-from pathlib import Path
 from typing import Any
 
 import click
 
 import dcurate.runs
 from dcurate.cli.group import cli, console, debug_option
-from dcurate.cli.runs import write_json
+from dcurate.cli.runs import write_file, write_json
 from dcurate.runs import Lineage
 from dcurate.ui.lineage_page import lineage_page, lineage_svg
 
@@ -84,5 +83,5 @@ def show_lineage(
         if path == "-":
             click.echo(draw(graph), nl=False)
         elif path is not None:
-            Path(path).write_text(draw(graph), "utf-8")
+            write_file(path, draw(graph).encode())
     write_json(files["json"], graph.to_dict())

@@ -17,6 +17,8 @@ from dcurate.cli.group import cli, console, debug_option
 from dcurate.cli.students import write_page
 from dcurate.core.lazy import lazy
 from dcurate.errors import listed
+from dcurate.fs.atomic import atomic_write
+from dcurate.fs.errors import storage_errors
 from dcurate.fs.stores import Directory
 from dcurate.fs.temporary import scratch_folder
 from dcurate.redaction import without_secrets
@@ -91,7 +93,7 @@ def compare_runs(*, first: str, second: str, html: str | None, json_path: str | 
     if json_path != "-":
         console().print(comparison)
     if html is not None:
-        Path(html).write_text(comparison_page(comparison), "utf-8")
+        write_file(html, comparison_page(comparison).encode())
     write_json(json_path, comparison.to_dict())
 
 
@@ -275,4 +277,14 @@ def write_json(path: str | None, values: dict[str, Any]) -> None:
     if path == "-":
         click.echo(data.decode())
     else:
-        Path(path).write_bytes(data + b"\n")
+        write_file(path, data + b"\n")
+
+
+def write_file(path: str, data: bytes) -> None:
+    """Write a file that an option names, whole or not at all.
+
+    Raises:
+        DataError: it cannot be written.
+    """
+    with storage_errors("write", path), atomic_write(path, durable=False) as file:
+        file.write(data)

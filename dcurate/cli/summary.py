@@ -11,10 +11,8 @@ import orjson
 
 import dcurate.runs
 from dcurate.cli.group import cli, console, debug_option
-from dcurate.cli.runs import write_json
+from dcurate.cli.runs import write_file, write_json
 from dcurate.core.lazy import lazy
-from dcurate.fs.atomic import atomic_write
-from dcurate.fs.errors import storage_errors
 
 if TYPE_CHECKING:
     from dcurate.runs.summary import croissant, dataset_card, licences, word
@@ -71,23 +69,17 @@ def summary(
         console().print(made)
     now = time.gmtime()
     if path := chosen["html"]:
-        _write(path, pages.summary_page(made).encode())
+        write_file(path, pages.summary_page(made).encode())
     if path := chosen["docx"]:
         word.write_docx(made, path)
     if path := chosen["croissant_path"]:
-        _write(path, _json(croissant.croissant(made, os.path.dirname(path) or ".", time.strftime("%Y-%m-%d", now))))
+        write_file(path, _json(croissant.croissant(made, os.path.dirname(path) or ".", time.strftime("%Y-%m-%d", now))))
     if path := chosen["card"]:
-        _write(path, dataset_card.dataset_card(made).encode())
+        write_file(path, dataset_card.dataset_card(made).encode())
     if path := chosen["spdx"]:
-        _write(path, _json(licences.spdx_document(made, time.strftime("%Y-%m-%dT%H:%M:%SZ", now))))
+        write_file(path, _json(licences.spdx_document(made, time.strftime("%Y-%m-%dT%H:%M:%SZ", now))))
     write_json(chosen["json_path"], made.to_dict())
 
 
 def _json(values: object) -> bytes:
     return orjson.dumps(values, option=orjson.OPT_INDENT_2) + b"\n"
-
-
-def _write(path: str, content: bytes) -> None:
-    """Write a file, whole or not at all."""
-    with storage_errors("write", path), atomic_write(path, durable=False) as file:
-        file.write(content)

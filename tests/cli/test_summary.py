@@ -72,3 +72,17 @@ def test_a_browser_shows_the_page_without_complaints(made: Path, width: int) -> 
         assert browser.complaints == []
         assert browser.value("document.documentElement.scrollWidth <= window.innerWidth")
         assert "example.org" in browser.value("document.body.innerText")
+
+
+@pytest.mark.parametrize("command", ["summary", "lineage"])
+@pytest.mark.parametrize("option", ["--html", "--json"])
+def test_folders_of_files_are_made_and_errors_are_sentences(command: str, option: str, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    rows = tmp_path / "out" / "a.jsonl"
+    rows.write_text('{"text": "words"}\n')
+    done = CliRunner().invoke(cli, [command, str(rows.parent), option, str(tmp_path / "new" / "page")])
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "new" / "page").stat().st_size
+    done = CliRunner().invoke(cli, [command, str(rows.parent), option, str(rows / "page")])
+    assert done.exit_code == 1
+    assert str(done.exception) == f"cannot write '{rows / 'page'}': Not a directory"
