@@ -8,9 +8,11 @@ import re
 from pathlib import Path
 
 import docx
+import pandas as pd
 import pytest
 from click.testing import CliRunner
 
+from dcurate import DocumentBatch, InlineExecutor, JsonlWriter, Pipeline
 from dcurate.cli import cli
 from dcurate_testing.browser import CHROMIUM, Browser, chromium
 from tests.conftest import ROOT, skip_outside_ci
@@ -77,12 +79,13 @@ def test_a_browser_shows_the_page_without_complaints(made: Path, width: int) -> 
 @pytest.mark.parametrize("command", ["summary", "lineage"])
 @pytest.mark.parametrize("option", ["--html", "--json"])
 def test_folders_of_files_are_made_and_errors_are_sentences(command: str, option: str, tmp_path: Path) -> None:
-    (tmp_path / "out").mkdir()
-    rows = tmp_path / "out" / "a.jsonl"
-    rows.write_text('{"text": "words"}\n')
-    done = CliRunner().invoke(cli, [command, str(rows.parent), option, str(tmp_path / "new" / "page")])
+    rows = DocumentBatch(data=pd.DataFrame({"text": ["words"]}))
+    out = tmp_path / "out"
+    Pipeline("demo", stages=[JsonlWriter(str(out))]).run(InlineExecutor(), [rows], observers=[])
+    done = CliRunner().invoke(cli, [command, str(out), option, str(tmp_path / "new" / "page")])
     assert done.exit_code == 0, done.output
     assert (tmp_path / "new" / "page").stat().st_size
-    done = CliRunner().invoke(cli, [command, str(rows.parent), option, str(rows / "page")])
+    [file] = out.glob("*.jsonl")
+    done = CliRunner().invoke(cli, [command, str(out), option, str(file / "page")])
     assert done.exit_code == 1
-    assert str(done.exception) == f"cannot write '{rows / 'page'}': Not a directory"
+    assert str(done.exception) == f"cannot write '{file / 'page'}': Not a directory"
