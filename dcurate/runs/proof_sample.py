@@ -66,7 +66,8 @@ def prove_sample(
         >>> from dcurate.text import WordCountFilter
         >>> folder = tempfile.TemporaryDirectory()
         >>> words = ScoreFilter(WordCountFilter(min_words=100))
-        >>> stages = [JsonlReader(str(BUNDLED / "sample")), words, JsonlWriter(folder.name)]
+        >>> reader = JsonlReader(str(BUNDLED / "sample"), on_bad_line="quarantine")
+        >>> stages = [reader, words, JsonlWriter(folder.name)]
         >>> pipeline = Pipeline("demo", stages=stages)
         >>> run = pipeline.run(InlineExecutor(), proof=True, observers=[])
         >>> prove_sample(folder.name, pipeline, rows=100).holds
