@@ -41,7 +41,7 @@ _REJECTED = click.option(
 )
 
 
-@cli.command()
+@cli.command("report", short_help="Show what a run did, or how good a model is.")
 @click.argument("run")
 @_HTML
 @_JSON
