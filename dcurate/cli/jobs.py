@@ -26,12 +26,12 @@ from dcurate.jobs.records import JobRecord, JobSpec, LogLine
 from dcurate.recipe import load_recipe
 from dcurate.runs.text import many, seconds_text
 from dcurate.ui.heartbeat import Heartbeat
-from dcurate.ui.openlineage import OpenLineageSettings
 
 if TYPE_CHECKING:
     from dcurate.jobs import client as clients
-else:  # it imports Dask, and other commands need none of it
-    clients = lazy("dcurate.jobs.client")
+    from dcurate.ui import openlineage as openlineages
+else:  # they import Dask and Arrow, and other commands need none of it
+    clients, openlineages = lazy("dcurate.jobs.client"), lazy("dcurate.ui.openlineage")
 
 #: Exit codes of ``wait`` for a job that was stopped, and for one that goes on when the time is over.
 STOPPED, GOES_ON = 143, 124
@@ -96,7 +96,7 @@ def submit(
         "trust": trust,
         "heartbeat": heartbeat,
         "webhook": webhook,
-        "openlineage": OpenLineageSettings.of_environment(openlineage).to_dict(),
+        "openlineage": openlineages.OpenLineageSettings.of_environment(openlineage).to_dict(),
     }
     ExecutorConfig.of(limits)
     Heartbeat(heartbeat, webhook)  # to say here, not in the log of the job, that one is wrong

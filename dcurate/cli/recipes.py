@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from dataclasses import fields
 from functools import partial, reduce
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
@@ -36,6 +36,7 @@ from dcurate.cli.scheduler import SCHEDULER_TIMEOUT, is_of_environment, schedule
 from dcurate.cli.shares import check_limits, share_options
 from dcurate.cluster.fork_server import started_ahead
 from dcurate.core.extras import libraries, missing
+from dcurate.core.lazy import lazy
 from dcurate.core.report import RunReport
 from dcurate.core.secrets import shown
 from dcurate.core.shard import Shard
@@ -46,10 +47,14 @@ from dcurate.fs.stores import Directory
 from dcurate.plan.compile import compile_plan
 from dcurate.recipe import SAMPLE, Recipe, bundled_recipes, load_recipe, parse_setting
 from dcurate.ui.heartbeat import Heartbeat
-from dcurate.ui.openlineage import OpenLineage
 from dcurate.ui.progress import JsonProgress, Progress
 from dcurate.ui.report.page import PAGE
 from dcurate.ui.table import report_table
+
+if TYPE_CHECKING:
+    from dcurate.ui import openlineage as openlineages
+else:  # it imports Arrow, and other commands need none of it
+    openlineages = lazy("dcurate.ui.openlineage")
 
 #: How progress may be shown.
 PROGRESS = ("auto", "lines", "json", "none")
@@ -125,7 +130,7 @@ def run(
 ) -> None:
     """Run a recipe and report what each stage kept and dropped."""
     with ExitStack() as stack:
-        events = OpenLineage(openlineage)
+        events = openlineages.OpenLineage(openlineage)
         signs = stack.enter_context(Heartbeat(heartbeat, webhook))
         if is_of_environment("scheduler") and (workers or mode == "inline"):
             scheduler = None  # the command line says to run here

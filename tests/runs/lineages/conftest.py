@@ -13,6 +13,8 @@ from dcurate.text import HtmlExtractor, WordCountFilter
 from dcurate_testing.token_files import train_bpe
 from tests.archives import PACK, page, warc_record
 
+#: A terminal in which addresses are not broken.
+WIDE = {"COLUMNS": "300"}
 WORDS = ["river", "stone", "bread", "lamp", "cloud", "paper", "tree", "glass", "road", "bell"]
 
 

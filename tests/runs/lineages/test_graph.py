@@ -19,7 +19,7 @@ from dcurate.models import TextEmbedding
 from dcurate.runs import Lineage, lineage
 from dcurate.runs.lineages.uses import uses_of
 from dcurate.ui.lineage_page import lineage_page, lineage_svg
-from tests.runs.lineages.conftest import run
+from tests.runs.lineages.conftest import WIDE, run
 from tests.runs.lineages.test_record import write_rows
 
 
@@ -161,7 +161,7 @@ def test_a_folder_that_no_run_made_is_refused(tmp_path: Path) -> None:
 def test_the_command_prints_and_draws_the_graph(chain: Path, tmp_path: Path) -> None:
     files = {kind: str(tmp_path / f"graph.{kind}") for kind in ("html", "svg", "dot", "json")}
     options = [part for kind, path in files.items() for part in (f"--{kind}", path)]
-    done = CliRunner().invoke(cli, ["lineage", str(chain / "tokens"), *options])
+    done = CliRunner().invoke(cli, ["lineage", str(chain / "tokens"), *options], env=WIDE)
     assert done.exit_code == 0, done.output
     for name in ("tokens", "unique", "filtered", "pages", "crawl", "tokenizer.json"):
         assert f"{chain / name}" in done.output.replace("\n", "")
@@ -173,7 +173,7 @@ def test_the_command_prints_and_draws_the_graph(chain: Path, tmp_path: Path) -> 
     page = Path(files["html"]).read_text()
     assert page.count("<rect") == Path(files["svg"]).read_text().count("<rect") == 4 + 5 + 1
     assert "http://" not in page.replace("http://www.w3.org/2000/svg", "")
-    shown = CliRunner().invoke(cli, ["lineage", str(chain / "tokens"), "--dot", "-"])
+    shown = CliRunner().invoke(cli, ["lineage", str(chain / "tokens"), "--dot", "-"], env=WIDE)
     assert shown.output == dot
 
 

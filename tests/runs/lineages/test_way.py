@@ -22,7 +22,7 @@ from dcurate.io.rows import line_bytes
 from dcurate.io.warc_reader import WarcReader
 from dcurate.runs import way_back
 from dcurate.text import AddId, HtmlExtractor
-from tests.runs.lineages.conftest import body, run, write_archives
+from tests.runs.lineages.conftest import WIDE, body, run, write_archives
 from tests.runs.lineages.test_record import write_rows
 
 
@@ -50,9 +50,9 @@ def test_the_command_shows_the_way_and_says_by_its_code_whether_it_ends_at_a_sou
     assert done.exit_code == 0, done.output
     [way] = json.loads(done.output)["ways"]
     assert way["steps"][-1]["file"] == str(chain / "crawl" / "crawl-0.warc.gz")
-    shown = CliRunner().invoke(cli, ["lineage", str(chain / "unique"), "--row", "http://example.org/8"])
+    shown = CliRunner().invoke(cli, ["lineage", str(chain / "unique"), "--row", "http://example.org/8"], env=WIDE)
     assert "crawl-0.warc.gz, byte " in shown.output
-    dropped = CliRunner().invoke(cli, ["lineage", str(chain / "tokens"), "--row", "http://example.org/0"])
+    dropped = CliRunner().invoke(cli, ["lineage", str(chain / "tokens"), "--row", "http://example.org/0"], env=WIDE)
     assert dropped.exit_code == 1
     assert "has this id" in dropped.output
 
