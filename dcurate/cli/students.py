@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import click
 import orjson
 
 import dcurate
 from dcurate.cli.group import local_executor
 from dcurate.core.lazy import lazy
+from dcurate.events import Event, TaskDone
 from dcurate.fs.stores import Directory
+from dcurate.runs.text import many
 
 if TYPE_CHECKING:
     from dcurate.learn import columns as learning
@@ -30,6 +33,17 @@ def write_page(model: str, corpus: Sequence[str], text_field: str, path: str | N
     return pages.write_student_page(model, path, corpus=scores)
 
 
+class _UnreadRows:
+    """Counts rows that a reader set aside."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+
+    def on_event(self, event: Event) -> None:
+        if isinstance(event, TaskDone):
+            self.rows += sum(sum(stage.faulty.values()) for stage in event.stats)
+
+
 def _scores(model: str, corpus: Sequence[str], text_field: str) -> dict[str, list[int]]:
     """The number of documents in each bin of scores of the figures of a model, by head."""
     student = learning.load_model(model)
@@ -39,10 +53,12 @@ def _scores(model: str, corpus: Sequence[str], text_field: str) -> dict[str, lis
     figures = orjson.loads(Directory(model).read(pages.FIGURES) or b"{}")
     edges = {head["name"]: head["scores"]["edges"] for head in figures.get("heads", ()) if "scores" in head}
     counts: dict[str, Any] = {}
-    reader = dcurate.DocumentReader(list(corpus), fields=columns)
-    executor = local_executor({"execution_mode": "inline"}, None)
-    for batch in dcurate.Pipeline("scores", stages=[reader]).stream(executor, observers=[]):
+    reader = dcurate.DocumentReader(list(corpus), fields=columns, on_bad_line="quarantine")
+    executor, unread = local_executor({"execution_mode": "inline"}, None), _UnreadRows()
+    for batch in dcurate.Pipeline("scores", stages=[reader]).stream(executor, observers=[unread]):
         assert isinstance(batch, dcurate.DocumentBatch)
         for name, counted in student.count_scores(student.answers_of(batch.to_arrow(), columns), edges).items():
             counts[name] = counted + counts.get(name, 0)
+    if unread.rows:
+        click.echo(f"{many(unread.rows, 'row')} of the corpus cannot be read: not compared", err=True)
     return {name: counted.tolist() for name, counted in counts.items()}

@@ -15,6 +15,7 @@ from dcurate.errors import PipelineError, shown
 from dcurate.frames.batches import batches_of
 from dcurate.frames.columns import numbers, values, with_text
 from dcurate.frames.document import DocumentBatch
+from dcurate.io.files import is_names
 
 #: Names of buckets and parts of a sample as CCNet has them.
 CCNET_BUCKETS, CCNET_FRACTIONS = ("head", "middle", "tail"), (0.3, 0.6)
@@ -64,7 +65,7 @@ class ScoreBuckets(ProcessingStage[DocumentBatch, DocumentBatch]):
                 f"stage {self.name!r}: limits={shown(self.limits)} must be limits by group, "
                 'such as {"en": [300.0, 600.0]}; bucket_limits finds them'
             )
-        if isinstance(self.buckets, str) or len(set(self.buckets)) < len(self.buckets):
+        if not is_names(self.buckets) or len(set(self.buckets)) < len(self.buckets):
             raise PipelineError(f"stage {self.name!r}: buckets={self.buckets!r} must be a list of different names")
         for group, limits in self.limits.items():
             if not _are_numbers(limits) or len(limits) + 1 != len(self.buckets):
@@ -116,7 +117,7 @@ def bucket_limits(
         min_rows: a group of fewer rows gets no limits of its own.
 
     Raises:
-        PipelineError: fractions that do not ascend between 0 and 1, or too few rows with different scores.
+        PipelineError: fractions that are not numbers ascending between 0 and 1, or too few rows with different scores.
         DataError: a column is missing, or the scores are not numbers.
 
     Examples:
@@ -124,9 +125,11 @@ def bucket_limits(
         >>> bucket_limits(pd.DataFrame({"perplexity": range(1, 102)}))
         {'': [31.0, 61.0]}
     """
-    bounds = [0.0, *fractions, 1.0]
-    if not all(first < second for first, second in pairwise(bounds)):
-        raise PipelineError(f"fractions={list(fractions)!r} must ascend between 0 and 1, as (0.3, 0.6) do")
+    if isinstance(min_rows, bool) or not isinstance(min_rows, int) or min_rows < 1:
+        raise PipelineError(f"min_rows={min_rows!r} must be a whole number of at least 1")
+    bounds = [0.0, *fractions, 1.0] if _are_numbers(fractions) else []
+    if not bounds or not all(first < second for first, second in pairwise(bounds)):
+        raise PipelineError(f"fractions={fractions!r} must be numbers that ascend between 0 and 1, as (0.3, 0.6) do")
     batches = batches_of(rows)
     if not isinstance(batches, list) or not all(isinstance(batch, DocumentBatch) for batch in batches):
         raise PipelineError(f"rows={shown(rows)} are not rows; give a frame, an Arrow table, a batch or a list")

@@ -46,6 +46,11 @@ def test_the_page_is_written_beside_the_model_and_again_with_the_scores_of_a_cor
     assert "documents of the corpus" not in (model / "report.html").read_text()
     CliRunner().invoke(cli, ["report", str(model), "--corpus", str(corpus), "--html", str(tmp_path / "page.html")])
     assert (tmp_path / "page.html").read_text() == page
+    with (corpus / "0.jsonl").open("a") as file:
+        file.write("{broken\n")
+    result = CliRunner().invoke(cli, ["report", str(model), "--corpus", str(corpus)])
+    assert "1 row of the corpus cannot be read: not compared" in result.output
+    assert "300 documents of the corpus by score" in (model / "report.html").read_text()
     result = CliRunner().invoke(cli, ["report", str(labels), "--corpus", str(corpus)])
     assert "give the folder of a model" in result.output
 

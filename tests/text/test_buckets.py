@@ -67,8 +67,14 @@ def test_small_languages_have_the_limits_of_all_and_constant_scores_are_refused(
     assert sorted(bucket_limits(frame, group_field="language")) == ["", "en"]
     with pytest.raises(PipelineError, match="or their scores are alike; give a larger sample"):
         bucket_limits(pd.DataFrame({"perplexity": [1.0] * 200}))
-    with pytest.raises(PipelineError, match="must ascend between 0 and 1"):
+    with pytest.raises(PipelineError, match="must be numbers that ascend between 0 and 1"):
         bucket_limits(frame, fractions=(0.6, 0.3))
+    with pytest.raises(PipelineError, match="must be numbers that ascend"):
+        bucket_limits(frame, fractions=("a",))  # type: ignore[arg-type]
+    with pytest.raises(PipelineError, match="min_rows='a' must be a whole number"):
+        bucket_limits(frame, min_rows="a")  # type: ignore[arg-type]
+    with pytest.raises(PipelineError, match="must be a list of different names"):
+        ScoreBuckets({"": [1.0, 2.0]}, buckets=["a", None, 3])  # type: ignore[list-item]
     with pytest.raises(PipelineError, match="are not rows"):
         bucket_limits("rows")
     with pytest.raises(DataError, match="no column 'score'"):
