@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -226,7 +227,16 @@ def _counts(matches: OptOutMatches) -> dict[str, Any]:
 
 
 def _directories(outputs: Sequence[str]) -> list[Directory]:
-    """The outputs, each once."""
+    """The outputs, each once.
+
+    Raises:
+        DataError: one is a link, whose records would not be those of the output.
+    """
+    for url in outputs:
+        if "://" not in url and os.path.islink(path := url.rstrip("/")):
+            raise DataError(
+                f"{path!r} is a link to {os.path.realpath(path)!r}; name that, where runs keep their records"
+            )
     addresses = [Directory(output_of(url)).address.rstrip("/") for url in outputs]
     return [Directory(address) for address in dict.fromkeys(addresses)]
 

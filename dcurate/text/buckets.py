@@ -15,7 +15,6 @@ from dcurate.errors import PipelineError, shown
 from dcurate.frames.batches import batches_of
 from dcurate.frames.columns import numbers, values, with_text
 from dcurate.frames.document import DocumentBatch
-from dcurate.io.files import is_names
 
 #: Names of buckets and parts of a sample as CCNet has them.
 CCNET_BUCKETS, CCNET_FRACTIONS = ("head", "middle", "tail"), (0.3, 0.6)
@@ -65,7 +64,8 @@ class ScoreBuckets(ProcessingStage[DocumentBatch, DocumentBatch]):
                 f"stage {self.name!r}: limits={shown(self.limits)} must be limits by group, "
                 'such as {"en": [300.0, 600.0]}; bucket_limits finds them'
             )
-        if not is_names(self.buckets) or len(set(self.buckets)) < len(self.buckets):
+        are_names = isinstance(self.buckets, list | tuple) and all(isinstance(name, str) for name in self.buckets)
+        if not are_names or len(set(self.buckets)) < len(self.buckets):
             raise PipelineError(f"stage {self.name!r}: buckets={self.buckets!r} must be a list of different names")
         for group, limits in self.limits.items():
             if not _are_numbers(limits) or len(limits) + 1 != len(self.buckets):

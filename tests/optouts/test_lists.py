@@ -12,9 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dcurate import JsonlWriter
 from dcurate.errors import DataError, PipelineError
 from dcurate.io.optouts import KINDS, OptOuts, digest_of
 from dcurate.optouts.listing import read_list
+from tests.optouts.conftest import list_of, remove, rows_of, run, write
 
 ENTRIES = st.dictionaries(st.sampled_from(KINDS), st.lists(st.text(max_size=12), max_size=6), min_size=1)
 
@@ -104,3 +106,10 @@ def test_a_list_of_a_million_urls_takes_16_bytes_of_each(tmp_path: Path) -> None
     wanted = [f"http://site{n % 977}.example.com/page/{n}" for n in (0, 999_999, 1_000_001)]
     assert [hit.row for hit in optouts.hits(wanted, None, None)] == [0, 1]
     assert digest_of("a") != digest_of("b")
+
+
+def test_a_link_to_an_output_is_refused(tmp_path: Path) -> None:
+    run(write(tmp_path / "in", rows_of(4)), JsonlWriter(str(tmp_path / "out")))
+    (tmp_path / "link").symlink_to(tmp_path / "out")
+    with pytest.raises(DataError, match=r"is a link to '.*out'; name that"):
+        remove(list_of(tmp_path / "list.jsonl", {"id": "d1"}), tmp_path / "link")
