@@ -12,11 +12,9 @@ from dcurate.text.extract.tags import ENDS, PageTags, add_contents, add_tag, att
 #: A comment, an element whose contents are not markup, or a tag that may say something about rights. That the first
 #: letter is looked at alone, and no letter of most tags, makes it fast; other tags with such letters are passed over.
 _TAGS = r"((?-i:[sStTbBmM])(?:cript|tyle|extarea|itle|ase|eta))(?=[\s/>])"
-_MARK = re.compile(rf"<(?:!--|{_TAGS})", re.IGNORECASE)
-#: The same in pages that have the word "license", "License" or "LICENSE": also tags of links with it.
-_LICENCE_WORDS = (b"icense", b"ICENSE")
+#: Of ``<a>`` only those with the word "license" in their tag.
 _WORD = r"[^<>i]*+(?:i(?!cense)[^<>i]*+)*+i"
-_LICENCE_MARK = re.compile(rf"<(?:!--|{_TAGS}|((?-i:[lL])ink(?=[\s/>])|(?-i:[aA](?=[\s/])(?={_WORD}))))", re.IGNORECASE)
+_MARK = re.compile(rf"<(?:!--|{_TAGS}|((?-i:[lL])ink(?=[\s/>])|(?-i:[aA](?=[\s/])(?={_WORD}))))", re.IGNORECASE)
 #: What the contents of ``<meta>`` that count hold, in small letters.
 _META = ("bot", "tdm-", "rights", "license")
 _LINK = ("license",)
@@ -44,23 +42,21 @@ def rights_tags(page: bytes | str, charset: str | None = None, agent: str = "") 
     """
     words = (*_META, agent.lower()) if agent else _META
     if isinstance(page, bytes) and not page.startswith(_WIDE):
-        mark = _LICENCE_MARK if any(map(page.__contains__, _LICENCE_WORDS)) else _MARK
         text = page.removeprefix(_UTF8).replace(b"\0", b"").decode("latin-1")
-        return _scan(text, mark, words, partial(_decoded, charset=charset))
-    return _scan(decoded(page, charset) if isinstance(page, bytes) else markup(page), _LICENCE_MARK, words, str)
+        return _scan(text, words, partial(_decoded, charset=charset))
+    return _scan(decoded(page, charset) if isinstance(page, bytes) else markup(page), words, str)
 
 
-def _scan(page: str, marks: re.Pattern[str], words: tuple[str, ...], read: Callable[[str], str]) -> PageTags:
+def _scan(page: str, words: tuple[str, ...], read: Callable[[str], str]) -> PageTags:
     """Read the tags of a text.
 
     Args:
         page: the text; its characters may be bytes.
-        marks: the places that are looked at.
         words: what a ``<meta>`` that counts holds one of.
         read: makes text of the characters of a value.
     """
     tags, at = PageTags(), 0
-    while mark := marks.search(page, at):
+    while mark := _MARK.search(page, at):
         at = mark.end()
         kind = mark.lastindex
         if kind is None:
