@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 from urllib.parse import urlsplit
-from xml.parsers import expat
 
 from dcurate.rights.fields import USES, Statement, Use
 from dcurate.rights.robots import encoded, matches
+from dcurate.rights.xml import XmlError, read_xml
 
 _NAMESPACE = "https://rslstandard.org/rsl"
 #: Characters of a document that are read; those of sites have a few thousand.
@@ -18,10 +18,6 @@ LARGEST_RSL = 2**20
 _COVERS: Mapping[Use, tuple[str, ...]] = {"train": ("ai-train", "ai-all", "all"), "search": ("search", "all")}
 #: Payments that ask for no agreement before the use.
 _WITHOUT_AGREEMENT = ("free", "attribution", "")
-
-
-class RslError(ValueError):
-    """A text is not a document of RSL."""
 
 
 @dataclass
@@ -64,7 +60,7 @@ def rsl_statements(text: str, url: str, *, embedded: bool = False) -> list[State
         embedded: whether the document is in the file, where an empty address means the file.
 
     Raises:
-        RslError: it is not a document of RSL, or has a document type declaration.
+        XmlError: it is not a document of RSL, or has a document type declaration.
 
     Examples:
         >>> rsl = "<rsl xmlns='https://rslstandard.org/rsl'><content url='/'><license>"
@@ -136,25 +132,12 @@ def _pattern(url: str) -> str:
 
 def _parsed(text: str) -> list[_Content]:
     if len(text) > LARGEST_RSL:
-        raise RslError(f"it has more than {LARGEST_RSL:,} characters")
+        raise XmlError(f"it has more than {LARGEST_RSL:,} characters")
     reader = _Reader()
-    parser = expat.ParserCreate("utf-8", " ")
-    parser.buffer_text = True
-    parser.StartDoctypeDeclHandler = _refuse
-    parser.StartElementHandler = reader.start
-    parser.EndElementHandler = reader.end
-    parser.CharacterDataHandler = reader.data
-    try:
-        parser.Parse(text.strip().encode("utf-8", "replace"), True)
-    except (expat.ExpatError, ValueError, LookupError) as error:
-        raise RslError(str(error)) from error
+    read_xml(text.strip().encode("utf-8", "replace"), reader)
     if not reader.is_rsl:
-        raise RslError(f"its first element is not rsl of {_NAMESPACE}")
+        raise XmlError(f"its first element is not rsl of {_NAMESPACE}")
     return reader.contents
-
-
-def _refuse(*_: object) -> None:
-    raise RslError("it has a document type declaration")
 
 
 class _Reader:

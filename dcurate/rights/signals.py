@@ -21,7 +21,8 @@ from dcurate.rights.headers import (
 )
 from dcurate.rights.licences import spdx_licence
 from dcurate.rights.robots import LARGEST_ROBOTS, Refusal, Robots, RobotsFile, refusals
-from dcurate.rights.rsl import RslError, rsl_statements
+from dcurate.rights.rsl import rsl_statements
+from dcurate.rights.xml import XmlError
 from dcurate.text.extract.page_facts import LinkedData
 from dcurate.text.extract.tags import PageTags
 
@@ -191,11 +192,11 @@ def of_file(data: bytes, url: str) -> Said:
     licences: list[str] = []
     for packet in xmp.packets(data):
         try:
-            said = xmp.properties(packet)
-        except xmp.XmpError as error:
+            properties = xmp.properties(packet)
+        except XmlError as error:
             signals.append(RightsSignal("file XMP", f"{error}{UNKNOWN}"))
             continue
-        for name, value in said:
+        for name, value in properties:
             licence = spdx_licence(value)
             if name == xmp.DATA_MINING:
                 signals += _mined(value)
@@ -291,7 +292,7 @@ def _reserved(place: str, value: str) -> RightsSignal:
 def _licensed(place: str, text: str, url: str, *, embedded: bool = False) -> list[RightsSignal]:
     try:
         return _stated(place, rsl_statements(text, url, embedded=embedded))
-    except RslError as error:
+    except XmlError as error:
         return [RightsSignal(place, f"{error}{UNKNOWN}")]
 
 

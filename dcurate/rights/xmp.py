@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from xml.parsers import expat
 
 from dcurate.rights.fields import Use
+from dcurate.rights.xml import read_xml
 
 _BEGIN, _END = b"<x:xmpmeta", b"</x:xmpmeta>"
 #: Bytes of the largest packet that is read, and how many packets of a file are.
@@ -41,10 +41,6 @@ DATA_MINING_USES: Mapping[str, Mapping[Use, bool]] = {
 }
 
 
-class XmpError(ValueError):
-    """A packet of XMP cannot be read."""
-
-
 def packets(file: bytes) -> Iterator[bytes]:
     """The packets of XMP in a file of any kind, as far as the file does not compress them; the first 16.
 
@@ -67,24 +63,11 @@ def properties(packet: bytes) -> list[tuple[str, str]]:
     """Return the properties of a packet that say something about rights: names and values.
 
     Raises:
-        XmpError: it is not XML, or has a document type declaration.
+        XmlError: it is not XML, or has a document type declaration.
     """
     reader = _PropertyReader()
-    parser = expat.ParserCreate("utf-8", " ")
-    parser.buffer_text = True
-    parser.StartDoctypeDeclHandler = _refuse
-    parser.StartElementHandler = reader.start
-    parser.EndElementHandler = reader.end
-    parser.CharacterDataHandler = reader.data
-    try:
-        parser.Parse(packet, True)
-    except expat.ExpatError as error:
-        raise XmpError(str(error)) from error
+    read_xml(packet, reader)
     return list(dict.fromkeys(reader.values))
-
-
-def _refuse(*_: object) -> None:
-    raise XmpError("it has a document type declaration")
 
 
 class _PropertyReader:

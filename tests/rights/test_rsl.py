@@ -4,7 +4,8 @@ import time
 
 import pytest
 
-from dcurate.rights.rsl import LARGEST_RSL, RslError, rsl_statements
+from dcurate.rights.rsl import LARGEST_RSL, rsl_statements
+from dcurate.rights.xml import XmlError
 
 URL = "https://example.com/articles/one?page=2"
 
@@ -106,7 +107,7 @@ BOMB = '<!DOCTYPE rsl [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]>'
     ],
 )
 def test_what_is_not_rsl_is_refused(text: str) -> None:
-    with pytest.raises(RslError):
+    with pytest.raises(XmlError):
         rsl_statements(text, URL)
 
 
@@ -120,5 +121,5 @@ def test_documents_are_read_in_linear_time() -> None:
     small = min(seconds(1000) for _ in range(3))
     assert min(seconds(8000) for _ in range(3)) < 20 * small + 0.1
     nested = "<rsl xmlns='https://rslstandard.org/rsl'>" + "<content url='/'>" * 50_000
-    with pytest.raises(RslError):
+    with pytest.raises(XmlError):
         rsl_statements(nested, URL)
