@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dcurate.errors import DataError, DcurateError
@@ -13,7 +13,7 @@ from dcurate.fs.paths import open_store, protocol_of
 from dcurate.fs.stores import BESIDE, META_DIR, Directory, output_of
 from dcurate.redaction import without_secrets
 from dcurate.runs.lineages.changes import bytes_digest, changes, use_changes
-from dcurate.runs.lineages.record import LineageRecord, read_lineage
+from dcurate.runs.lineages.record import LineageRecord, read_lineage, record_of
 from dcurate.runs.lineages.result import Lineage, LineageRun, Read
 from dcurate.runs.load import read_run
 
@@ -177,18 +177,4 @@ def _of_report(output: str, options: Mapping[str, Any]) -> LineageRecord:
     run = read_run(output, options)
     report, about = run.report, run.about
     roots = tuple(path if "://" in path else os.path.abspath(path) for path in map(str, about.get("inputs", ())))
-    return LineageRecord(
-        run=report.run,
-        pipeline=report.pipeline,
-        output=without_secrets(output),
-        started=report.started,
-        seconds=report.seconds,
-        error=report.error,
-        rows_in=report.stages[0].rows_in if report.stages else 0,
-        rows_out=report.stages[-1].rows_out if report.stages else 0,
-        files=report.files,
-        nbytes=report.bytes_written,
-        outputs_digest=report.outputs_digest,
-        roots=roots,
-        about=about,
-    )
+    return replace(record_of(report, without_secrets(output)), roots=roots, about=about)

@@ -134,13 +134,31 @@ def lineage_of(
             wrote = sink.table_written()
     output = without_secrets(report.output_path or "")
     plan = orjson.dumps(dict(fingerprints), option=orjson.OPT_SORT_KEYS)
+    return replace(
+        record_of(report, output),
+        generation=generation,
+        plan=hashlib.sha256(plan).hexdigest()[:_DIGEST],
+        fingerprints=dict(fingerprints),
+        inputs={"files": inputs.files, "nbytes": inputs.nbytes, "digest": inputs.digest},
+        roots=tuple(map(without_secrets, source.roots() if source else ())),
+        tables=tuple(map(_shown, source.tables_read() if source else ())),
+        table=None if wrote is None else _shown(wrote),
+        uses=tuple(uses_of(written, output)),
+        about={name: about[name] for name in ("stages", "versions", "recipe", "params", "command") if name in about},
+    )
+
+
+def record_of(report: RunReport, output: str) -> LineageRecord:
+    """Return what the report of a run says of its lineage.
+
+    Args:
+        report: report of the run.
+        output: address of the output, without secrets.
+    """
     return LineageRecord(
         run=report.run,
         pipeline=report.pipeline,
         output=output,
-        generation=generation,
-        plan=hashlib.sha256(plan).hexdigest()[:_DIGEST],
-        fingerprints=dict(fingerprints),
         started=report.started,
         seconds=report.seconds,
         error=report.error,
@@ -149,12 +167,6 @@ def lineage_of(
         files=report.files,
         nbytes=report.bytes_written,
         outputs_digest=report.outputs_digest,
-        inputs={"files": inputs.files, "nbytes": inputs.nbytes, "digest": inputs.digest},
-        roots=tuple(map(without_secrets, source.roots() if source else ())),
-        tables=tuple(map(_shown, source.tables_read() if source else ())),
-        table=None if wrote is None else _shown(wrote),
-        uses=tuple(uses_of(written, output)),
-        about={name: about[name] for name in ("stages", "versions", "recipe", "params", "command") if name in about},
     )
 
 
