@@ -1,7 +1,7 @@
 """What lineage costs: its share of the CPU of a run of filters, and the seconds of `dcurate lineage` over five runs.
 
 ``python -m benchmarks.proof_lineage --input DIR [--json FILE]``. The share is the CPU time of the calls that list the
-files with their versions, make the record and write it, and of the event that tells of the input, over that of the run.
+files with their versions, make the record and write it, and of the event that reports the input, over that of the run.
 """
 
 from __future__ import annotations

@@ -90,8 +90,8 @@ def summed_up(folder: str, read_texts: bool = False) -> dict[str, Any]:
 
 def _bytes_read() -> int:
     """Bytes that this process has read, by the kernel."""
-    said = Path("/proc/self/io").read_text()
-    return int(re.findall(r"rchar: (\d+)", said)[0])
+    counters = Path("/proc/self/io").read_text()
+    return int(re.findall(r"rchar: (\d+)", counters)[0])
 
 
 def recount(folder: Path) -> dict[str, Any]:

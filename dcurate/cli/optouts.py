@@ -17,6 +17,7 @@ from dcurate.cli.runs import write_json
 from dcurate.core.lazy import lazy
 from dcurate.core.stage import Stage
 from dcurate.errors import PipelineError
+from dcurate.runs.text import many
 
 if TYPE_CHECKING:
     from dcurate.io import optouts
@@ -109,16 +110,20 @@ def _show(total: Mapping[str, Any], path: str, receipt: str | None) -> None:
 def _sentences(total: Mapping[str, Any]) -> Sequence[str]:
     documents, copies = total["documents"], total["dropped_copies"]
     outcome = "would be removed" if total["dry_run"] else "removed"
-    said = [f"{documents:,} documents {outcome}" if documents else "nothing to remove: no output holds any of them"]
+    sentences = [
+        f"{many(documents, 'document')} {outcome}" if documents else "nothing to remove: no output holds any of them"
+    ]
     if total["put_back"]:
-        said.append(f"{total['put_back']:,} copies that were dropped for such documents take their places")
+        sentences.append(
+            f"put back in the place of these, as copies that were dropped for them: {many(total['put_back'], 'row')}"
+        )
     if copies:
-        said.append(
-            f"{copies:,} rows were dropped as copies of documents that are {outcome}, and are not put back; a new run "
+        sentences.append(
+            f"not put back, though dropped as copies of documents that are {outcome}: {many(copies, 'row')}; a new run "
             "would keep one of each"
         )
     for folder in total["unseen"]:
-        said.append(
+        sentences.append(
             f"the run kept dropped rows in {folder!r}, where nothing is any more; if they were moved, name them"
         )
-    return said
+    return sentences

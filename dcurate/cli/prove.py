@@ -21,7 +21,7 @@ from dcurate.recipe.values import parse
 @cli.command("prove", short_help="Check every row of an output against the proof of its run.")
 @click.argument("output")
 @click.option("--root", metavar="HEX", help="The root that the run must have, as it said when it ended.")
-@click.option("--sample", type=click.IntRange(min=1), metavar="N", help="Derive N random rows anew from the sources.")
+@click.option("--sample", type=click.IntRange(min=1), metavar="N", help="Derive N random rows from the sources again.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the sample.")
 @click.option("--recipe", metavar="RECIPE", help="The recipe of the run, if it is not a bundled one or in this folder.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Set a param of the recipe; repeatable.")
@@ -46,8 +46,8 @@ def prove(
     """Check every row of an output against the proof of its run.
 
     OUTPUT is the output directory of a run with --proof. Its files are read and compared with the proof; each row that
-    was changed, is missing or was added is named, and exit code is 1. With --sample rows are derived anew from the
-    sources as well; with --row the path of one row is shown.
+    was changed, is missing or was added is named, and exit code is 1. With --sample rows are derived from the
+    sources again; with --row the path of one row is shown.
     """
     if row is not None and (sample is not None or root is not None):
         raise click.UsageError("--row shows one row; leave out --sample and --root")
@@ -63,7 +63,7 @@ def prove(
     if json_path != "-":
         for name, result in results.items():
             if len(results) > 1:
-                console().print({"output": "rows of the output", "sample": "sample, derived anew"}[name], style="bold")
+                console().print({"output": "rows of the output", "sample": "sample, derived again"}[name], style="bold")
             console().print(result)
     write_json(json_path, {name: result.to_dict() for name, result in results.items()})
     if not all(result.holds for result in results.values()):
@@ -81,7 +81,7 @@ def _recipe_of(output: str, recipe: str | None, settings: tuple[str, ...], trust
             "--sample needs the recipe of the run, which is not in this folder; name it with --recipe FILE, or call "
             "dcurate.runs.prove_sample with the pipeline of a program"
             if recipe is None
-            else f"there is no recipe {recipe!r}; name the file, or a bundled recipe"
+            else f"recipe {recipe!r} is neither a file nor bundled; name one that is"
         )
     declared = parse(path.read_text("utf-8"), path.name).get("params") or {}
     params = {key: value for key, value in _recorded(about.get("params", {})).items() if key in declared}

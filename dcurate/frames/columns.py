@@ -42,7 +42,7 @@ def values(table: pa.Table, name: str) -> list[Any]:
 
 
 def optional_values(table: pa.Table, name: str | None) -> list[Any]:
-    """The values of a column as Python objects; None for each row if there is no such column.
+    """The values of a column as Python objects; None for each row if the column is missing.
 
     Examples:
         >>> optional_values(pa.table({"text": ["a"]}), "url")

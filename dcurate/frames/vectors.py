@@ -41,7 +41,7 @@ def embeddings(table: pa.Table, name: str) -> Embeddings:
     Rows without a direction are left out: null, empty, all zeros, or with a null, NaN or infinite number.
 
     Raises:
-        DataError: there is no such column, it holds something else, or its lists are of several lengths.
+        DataError: the column is missing, it holds something else, or its lists are of several lengths.
 
     Examples:
         >>> table = pa.table({"embeddings": [[3.0, 4.0], None, [0.0, 0.0], [0.0, 2.0]]})
@@ -75,7 +75,7 @@ def features(table: pa.Table, fields: Sequence[str]) -> list[npt.NDArray[np.floa
     A column of lists without any list has shape (rows, 0).
 
     Raises:
-        DataError: there is no such column, it holds something else, or its lists are of several lengths.
+        DataError: the column is missing, it holds something else, or its lists are of several lengths.
 
     Examples:
         >>> table = pa.table({"words": [7, None], "embeddings": [[3.0, 4.0], None]})

@@ -119,7 +119,7 @@ class OptOutSearch:
         for matches in made:
             here = matches.product.directory.address
             before = (known[output] for output in known if output != here)
-            ids = set[str]().union(*before, *(other.ids for other in made if other is not matches))
+            ids = set[str]().union(*before, *(product.ids for product in made if product is not matches))
             self._elsewhere(matches, ids - matches.ids)
         for matches in made:
             self._check(matches, alone=len(made) == 1 and not any(known.values()))

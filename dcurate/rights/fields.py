@@ -84,12 +84,12 @@ def content_usage(value: str) -> list[Statement]:
     members = dictionary(value)
     if members is None:
         return [Statement(value)]
-    said = []
+    statements = []
     for key, item in members.items():
         allowed = _PREFERENCES.get(item or "")
         use = AIPREF.get(key) if allowed is not None else None
-        said.append(Statement(f"{key}={'()' if item is None else item}", use, allowed if use else None))
-    return said
+        statements.append(Statement(f"{key}={'()' if item is None else item}", use, allowed if use else None))
+    return statements
 
 
 def content_signal(value: str) -> list[Statement]:
@@ -99,10 +99,10 @@ def content_signal(value: str) -> list[Statement]:
         >>> content_signal("search=yes, ai-train=no")[1]
         Statement(text='ai-train=no', use='train', allowed=False)
     """
-    said = []
+    statements = []
     for part in filter(None, (part.strip() for part in value.split(","))):
         key, _, answer = (side.strip().lower() for side in part.partition("="))
         allowed = _ANSWERS.get(answer)
         use = _SIGNALS.get(key) if allowed is not None else None
-        said.append(Statement(part, use, allowed if use else None))
-    return said
+        statements.append(Statement(part, use, allowed if use else None))
+    return statements

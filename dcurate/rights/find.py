@@ -21,8 +21,8 @@ from dcurate.rights.robots_files import RobotsTable, robots_table, robots_versio
 from dcurate.rights.signals import (
     MOST,
     RightsSignal,
+    RightsSignals,
     RightsVerdict,
-    Said,
     of_file,
     of_headers,
     of_page,
@@ -161,15 +161,15 @@ class FindRights(ProcessingStage[DocumentBatch, DocumentBatch]):
                 "have with html_field=, or read it with WarcReader(fields=[..., 'http_headers', 'content'])"
             )
         tags = frozenset(tag.lower() for tag in self.train_tags)
-        said = [said_of(row, self.agent, tags) for row in self._rows(table)]
-        verdicts = [verdict_of(row.signals) for row in said]
-        licences = [[encodable(text) for text in dict.fromkeys(row.licences)][:MOST] for row in said]
+        signals = [signals_of(row, self.agent, tags) for row in self._rows(table)]
+        verdicts = [verdict_of(row.signals) for row in signals]
+        licences = [[encodable(text) for text in dict.fromkeys(row.licences)][:MOST] for row in signals]
         train, search, conflict = ([getattr(verdict, name) for verdict in verdicts] for name in RightsVerdict._fields)
         table = with_columns(table, {f"{self.prefix}train": ("bool", train), f"{self.prefix}search": ("bool", search)})
         table = with_texts_each(table, f"{self.prefix}licences", licences)
         table = with_columns(table, {f"{self.prefix}conflict": ("bool", conflict)})
-        table = with_texts_each(table, f"{self.prefix}signals", [shown(row.signals) for row in said])
-        return replace(task, data=table, found=_counts(said, licences, verdicts))
+        table = with_texts_each(table, f"{self.prefix}signals", [shown(row.signals) for row in signals])
+        return replace(task, data=table, found=_counts(signals, licences, verdicts))
 
     def _rows(self, table: Any) -> Iterator[_Sources]:
         urls = _texts(table, self.url_field)
@@ -196,27 +196,27 @@ class FindRights(ProcessingStage[DocumentBatch, DocumentBatch]):
 
 
 def _texts(table: Any, name: str) -> list[str | None]:
-    """The texts of a column; None for each row if there is no such column."""
+    """The texts of a column; None for each row if the column is missing."""
     if name not in table.column_names:
         return [None] * table.num_rows
     return list(column_of(table, name, text=True).to_pylist())
 
 
-def said_of(row: _Sources, agent: str, train_tags: frozenset[str]) -> Said:
+def signals_of(row: _Sources, agent: str, train_tags: frozenset[str]) -> RightsSignals:
     """Return all that is said in the columns of a row."""
     url = row.url or ""
-    said = [of_headers(row.headers, url, agent, train_tags)] if row.headers else []
+    parts = [of_headers(row.headers, url, agent, train_tags)] if row.headers else []
     is_page = row.mime_type is None or row.mime_type.partition(";")[0].strip().lower() in _PAGES
     if row.page and is_page:
-        said.append(of_page(rights_tags(row.page, row.charset, agent), url, agent, train_tags))
-    said += [of_file(data, url) for data in (None if is_page else row.page, row.file) if isinstance(data, bytes)]
-    signals = [signal for place in said for signal in place.signals]
+        parts.append(of_page(rights_tags(row.page, row.charset, agent), url, agent, train_tags))
+    parts += [of_file(data, url) for data in (None if is_page else row.page, row.file) if isinstance(data, bytes)]
+    signals = [signal for part in parts for signal in part.signals]
     if row.robots or row.tdmrep or row.rsl:
         host, path = host_and_path(url)
         if host:
             signals += of_robots(row.robots, path, agent) if row.robots else []
             signals += of_site(row.tdmrep or "", row.rsl or "", url, path)
-    return Said(signals, [licence for place in said for licence in place.licences])
+    return RightsSignals(signals, [licence for part in parts for licence in part.licences])
 
 
 def shown(signals: Sequence[RightsSignal]) -> list[str]:
@@ -234,10 +234,12 @@ def licence_kind(licence: str) -> str:
     return f"licence {licence}" if is_known(licence) else "licence of another kind"
 
 
-def _counts(said: Iterable[Said], licences: Iterable[list[str]], verdicts: Iterable[RightsVerdict]) -> Counter[str]:
+def _counts(
+    rows: Iterable[RightsSignals], licences: Iterable[list[str]], verdicts: Iterable[RightsVerdict]
+) -> Counter[str]:
     """Numbers of rows by places of signals, licences and verdicts."""
     counts: Counter[str] = Counter()
-    for row, names, verdict in zip(said, licences, verdicts, strict=True):
+    for row, names, verdict in zip(rows, licences, verdicts, strict=True):
         counts.update({signal.place for signal in row.signals})
         counts.update({licence_kind(name) for name in names})
         for use in ("train", "search"):

@@ -87,7 +87,7 @@ class RightsSignal(NamedTuple):
         return f"{self.place}: {text}{effect}"
 
 
-class Said(NamedTuple):
+class RightsSignals(NamedTuple):
     """Signals, and licences as SPDX identifiers or addresses."""
 
     signals: list[RightsSignal]
@@ -124,7 +124,7 @@ def verdict_of(signals: Iterable[RightsSignal]) -> RightsVerdict:
     return RightsVerdict(train, search, any(len(answers) > 1 for answers in said.values()))
 
 
-def of_headers(text: str, url: str, agent: str, train_tags: frozenset[str]) -> Said:
+def of_headers(text: str, url: str, agent: str, train_tags: frozenset[str]) -> RightsSignals:
     """Return what the headers of a response say.
 
     Args:
@@ -153,10 +153,10 @@ def of_headers(text: str, url: str, agent: str, train_tags: frozenset[str]) -> S
                     signals.append(RightsSignal("header Link", f"{address} (not read)"))
                 else:
                     licences.append(_licence(address, url))
-    return Said(signals, licences)
+    return RightsSignals(signals, licences)
 
 
-def of_page(tags: PageTags, url: str, agent: str, train_tags: frozenset[str]) -> Said:
+def of_page(tags: PageTags, url: str, agent: str, train_tags: frozenset[str]) -> RightsSignals:
     """Return what the tags of a page say; arguments as for `of_headers`."""
     signals: list[RightsSignal] = []
     base = _joined(url, tags.base)
@@ -183,10 +183,10 @@ def of_page(tags: PageTags, url: str, agent: str, train_tags: frozenset[str]) ->
                 licences.append(licence[:_LONGEST_ADDRESS])
             else:
                 signals.append(RightsSignal("html licence", f"{value}{UNKNOWN}"))
-    return Said(signals, licences)
+    return RightsSignals(signals, licences)
 
 
-def of_file(data: bytes, url: str) -> Said:
+def of_file(data: bytes, url: str) -> RightsSignals:
     """Return what the packets of XMP in a file say."""
     signals: list[RightsSignal] = []
     licences: list[str] = []
@@ -206,7 +206,7 @@ def of_file(data: bytes, url: str) -> Said:
                 licences.append(licence or _licence(value, url))
             else:
                 signals.append(RightsSignal("file XMP", f"{name} {value}"))
-    return Said(signals, licences)
+    return RightsSignals(signals, licences)
 
 
 def _mined(value: str) -> list[RightsSignal]:

@@ -73,7 +73,7 @@ class RunProof:
         if resumes and not self.begun:
             raise PipelineError(
                 f"the run into {self._record.directory.url!r} was begun without a proof, so what it finished has "
-                "none; resume it without proof, or begin anew with mode='overwrite'"
+                "none; resume it without proof, or begin again with mode='overwrite'"
             )
         self._record.begin()
 

@@ -81,7 +81,7 @@ class Proof(JupyterMixin):
 
     @property
     def holds(self) -> bool:
-        """Whether there is no difference."""
+        """Whether all rows, files and splits agree."""
         return not self.changes
 
     def to_dict(self) -> dict[str, Any]:
@@ -111,7 +111,7 @@ def prove(output: str, *, root: str | None = None, storage_options: Mapping[str,
         storage_options: for fsspec.
 
     Raises:
-        DataError: there is no proof, or its records cannot be read.
+        DataError: the proof is missing, or its records cannot be read.
 
     Examples:
         >>> import tempfile

@@ -117,8 +117,8 @@ def prove_row(
         storage_options: for fsspec.
 
     Raises:
-        PipelineError: there is no such row.
-        DataError: there is no proof, or files cannot be read.
+        PipelineError: the row is missing.
+        DataError: the proof is missing, or files cannot be read.
 
     Examples:
         >>> import tempfile
@@ -163,7 +163,7 @@ class _RowSearch:
                 return self._taken_out(directory, row, outcome)
         kept_where = "" if self.run.report.rejected_path else "; the run kept no dropped rows (run with rejected=)"
         raise PipelineError(
-            f"there is no row {self.row!r} in {self.output.url!r}{kept_where}; give the id of a document, the column "
+            f"row {self.row!r} is not in {self.output.url!r}{kept_where}; give the id of a document, the column "
             "of ids with --id-field COLUMN (in Python id_field=), or FILE:ROW, counted from 0"
         )
 

@@ -1,4 +1,4 @@
-"""Derive rows of a run anew from its sources, and compare them with the proof."""
+"""Derive rows of a run from its sources again, and compare them with the proof."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def prove_sample(
     seed: int = 0,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Proof:
-    """Derive random rows of a run anew from its sources, and compare the verdicts and the written rows with its proof.
+    """Derive random rows of a run from its sources again, and compare the verdicts and the written rows with its proof.
 
     Splits of the source are drawn by hash until they hold that many rows. Each is run as a whole, in this process and
     into a temporary folder, as what a stage does to a row may depend on its batch. A stage that compares rows of the
@@ -56,7 +56,7 @@ def prove_sample(
 
     Raises:
         PipelineError: it is not the pipeline of the run; it begins with rows in memory; a number of rows below 1.
-        DataError: there is no proof; the sources are gone.
+        DataError: the proof is missing; the sources are gone.
         StageError: a stage raised.
 
     Examples:
@@ -170,13 +170,13 @@ class _Comparison:
 
     Args:
         output: the output of the run.
-        anew: the folder of what was written now.
+        repeated: the folder of what was written now.
         splits: splits of the source, by name.
         made: what was recorded of them now.
     """
 
     output: Directory
-    anew: Directory
+    repeated: Directory
     splits: Mapping[str, Batch]
     made: Mapping[str, SplitRecord]
 
@@ -210,7 +210,7 @@ class _Comparison:
             if name not in proofs:
                 yield RowChange("underived", name, split=split.split, why="the sources give no row of this file")
                 continue
-            rows = read_rows(self.anew, name)
+            rows = read_rows(self.repeated, name)
             for change in changed_rows(name, kept_rows(self.output, name), rows, split.split):
                 yield replace(change, what="underived", why=change.why or f"{change.what} in what the sources give")
 

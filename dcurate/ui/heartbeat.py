@@ -64,7 +64,7 @@ class Heartbeat:
         self.webhook = None
         if webhook is not None:
             address = checked_address(webhook, "the webhook")
-            self.webhook = Poster(address, "the webhook was not told of a new state")
+            self.webhook = Poster(address, "the webhook did not receive a new state")
         self.about = dict(about or {})
         self.state, self.why = "starting", ""
         self._run = RunState()

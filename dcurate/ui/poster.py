@@ -29,7 +29,7 @@ class Poster(threading.Thread):
 
     Args:
         url: the address, which is shown nowhere.
-        failure: how the warning begins if one is not taken, such as ``"the webhook was not told of a new state"``.
+        failure: how the warning begins if one is not taken, such as ``"the webhook did not receive a new state"``.
         headers: further headers.
     """
 

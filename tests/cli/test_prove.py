@@ -67,7 +67,7 @@ def test_a_sample_is_derived_by_the_recorded_recipe_and_its_params(output: Path)
     code, values = result("--sample", "30")
     assert (code, values["sample"]["holds"], values["sample"]["rows"]) == (0, True, 40)
     shown = invoked("prove", "out", "--sample", "30")
-    assert "sample, derived anew\nthe proof holds: 40 rows, 2 files, 2 splits" in shown.output
+    assert "sample, derived again\nthe proof holds: 40 rows, 2 files, 2 splits" in shown.output
     source = Path("in/b.jsonl")
     source.write_bytes(source.read_bytes().replace(b"b2", b"c2"))
     code, values = result("--sample", "1000", "--seed", "3")
@@ -84,7 +84,7 @@ def test_a_recipe_that_is_elsewhere_is_named(output: Path) -> None:
     assert "--sample needs the recipe of the run, which is not in this folder" in refused.output
     assert result("--sample", "30", "--recipe", "moved.yaml")[0] == 0
     refused = invoked("prove", "out", "--sample", "30", "--recipe", "gone.yaml")
-    assert "there is no recipe 'gone.yaml'" in refused.output
+    assert "recipe 'gone.yaml' is neither a file nor bundled" in refused.output
 
 
 def test_a_row_is_shown_with_its_path(output: Path) -> None:

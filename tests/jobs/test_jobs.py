@@ -391,7 +391,7 @@ def test_a_job_posts_its_states_to_a_webhook_whose_address_shows_nowhere(
     assert hook.states[4:] == ["failed", "failed"]
     assert "holds the output of a finished" in hook.posts[-1]["why"]
     texts = [str(one.describe()) + "".join(line.text for line in one.logs()) for one in (job, failed)]
-    assert "the webhook was not told of a new state: it answered 404" in texts[1]
+    assert "the webhook did not receive a new state: it answered 404" in texts[1]
     written = [path for path in tmp_path.rglob("*") if path.is_file() and b"T0KEN" in path.read_bytes()]
     assert (written, "T0KEN" in "".join(texts)) == ([], False)
 

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dcurate.rights.markup import rights_tags
-from dcurate.rights.signals import Said, of_page
+from dcurate.rights.signals import RightsSignals, of_page
 from dcurate.text.extract.charset import decoded
 from dcurate.text.extract.tags import PageTags, scan_tags
 
@@ -52,7 +52,7 @@ _PIECES = st.lists(
 ).map("".join)
 
 
-def relevant(tags: PageTags) -> Said:
+def relevant(tags: PageTags) -> RightsSignals:
     scripts = [script for script in tags.json_ld if "license" in script]
     return of_page(replace(tags, json_ld=scripts), "https://a.org/", "dcurate", frozenset(("noai",)))
 

@@ -107,5 +107,5 @@ def test_a_duplicate_is_followed_to_the_round_that_dropped_it(tmp_path: Path) ->
 def test_a_row_that_is_nowhere_is_named_in_one_sentence(tmp_path: Path) -> None:
     run(tmp_path, JsonlWriter(str(tmp_path / "out")), rejected=False)
     for row in ("c3", "nowhere", "a.jsonl:3"):
-        with pytest.raises(PipelineError, match=rf"there is no row '{row}' in .*the run kept no dropped rows"):
+        with pytest.raises(PipelineError, match=rf"row '{row}' is not in .*the run kept no dropped rows"):
             prove_row(str(tmp_path / "out"), row)

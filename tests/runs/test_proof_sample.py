@@ -1,4 +1,4 @@
-"""A sample of a run, derived anew, is what was proved, or differs where the sources or the records do."""
+"""A sample of a run, derived again, is what was proved, or differs where the sources or the records do."""
 
 import json
 from pathlib import Path

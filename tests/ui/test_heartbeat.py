@@ -28,7 +28,7 @@ SECRET = "T0KEN/B0KEN/sk-much-too-secret"
 
 
 class Hook:
-    """A server that takes POSTs, and answers as it is told."""
+    """A server that takes POSTs, and answers as a test asks it to."""
 
     def __init__(self) -> None:
         self.posts: list[dict[str, Any]] = []

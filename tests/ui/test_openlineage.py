@@ -66,7 +66,7 @@ def validate(schema: str, value: Any) -> None:
 
 
 class Server:
-    """A server of OpenLineage: it takes events, and answers as it is told."""
+    """A server of OpenLineage: it takes events, and answers as a test asks it to."""
 
     def __init__(self) -> None:
         self.events: list[dict[str, Any]] = []

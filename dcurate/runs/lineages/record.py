@@ -189,9 +189,9 @@ def write_lineage(directory: Directory, record: LineageRecord, inputs: InputList
     directory.write(f"{name}.json", orjson.dumps(record.to_dict(), option=orjson.OPT_INDENT_2) + b"\n")
     if resumes:
         begins = f"{LINEAGE}{lineage_mark(record.generation)}"
-        names = [other for other in directory.files(LINEAGE.rstrip("/")) if other.startswith(begins)]
+        names = [file for file in directory.files(LINEAGE.rstrip("/")) if file.startswith(begins)]
         directory.remove(
-            [other for other in names if not other.startswith(f"{name}.") and _is_of(other, directory, record)]
+            [file for file in names if not file.startswith(f"{name}.") and _is_of(file, directory, record)]
         )
 
 
