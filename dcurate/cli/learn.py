@@ -129,7 +129,7 @@ def _thresholds(options: dict[str, Any]) -> Any:
 def _show(output: str, student: Any, figures: list[dict[str, Any]]) -> None:
     data = student.card["data"]
     click.echo(
-        f"{output}: trained on {data['train']:,} texts; {data['validation']:,} said when to stop; "
+        f"{output}: trained on {data['train']:,} texts; {data['validation']:,} for early stopping; "
         f"figures are of {data['held']:,} held back"
     )
     table = Table("head", "kind", "AUC", "F1", "accuracy", "mean error", box=None)

@@ -96,14 +96,14 @@ def _plots(head: Mapping[str, Any]) -> dict[str, Any]:
     plots: list[tuple[str, Markup]] = []
     if listed := head.get("curves"):
         plots.append(
-            ("true positives over false positives (ROC)", _curves(listed, "roc", diagonal=True)),
+            ("ROC curve: true over false positives", _curves(listed, "roc", diagonal=True)),
         )
-        plots.append(("precision over recall", _curves(listed, "precision_recall")))
+        plots.append(("precision-recall curve", _curves(listed, "precision_recall")))
     if "reliability" in head:
         lines = [("as scored", *_bins(head["reliability"]))]
         if "calibrated" in head:
             lines.append(("calibrated", *_bins(head["calibrated"])))
-        plots.append(("share of the class over the score", curves(lines, dots=True, diagonal=True)))
+        plots.append(("calibration: share of the class by score", curves(lines, dots=True, diagonal=True)))
     if "scores" in head:
         plots.append(
             ("held examples by score", histogram(_bars(head["scores"]), _marks(head), log=False, words=_words(head)))
@@ -112,7 +112,7 @@ def _plots(head: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _confused(head: Mapping[str, Any]) -> list[tuple[str, str, int]]:
-    """The classes that are most often taken for another: what they are, for what they are taken, and how often."""
+    """Return the most frequent confusions: label, predicted class, and number of examples."""
     labels, counts = head["labels"], head["measures"].get("confusion", ())
     pairs = [
         (labels[truth], labels[answer], count)

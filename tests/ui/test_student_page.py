@@ -46,7 +46,8 @@ def test_a_page_shows_all_of_each_head_loads_nothing_and_prints_text_as_text(mod
     page = Path(write_student_page(str(model)))
     assert page == model / "report.html"
     text = page.read_text()
-    for shown in ("ROC", "precision over recall", "calibrated by the other four fifths", "taken for", "By source"):
+    curves = ("ROC curve", "precision-recall curve", "calibrated by the other four fifths")
+    for shown in (*curves, "confusion matrix", "By source"):
         assert shown in text
     assert text.count('<section id="head-') == 3
     assert "<img" not in text
@@ -79,7 +80,7 @@ def test_a_page_of_a_thousand_classes_lists_the_pairs_that_are_confused_most():
     measures = {"rows": 1014, "auc": 0.9, "f1": 0.9, "accuracy": 0.9, "confusion": counts}
     card = {"data": {"train": 1, "validation": 1, "held": 1}}
     text = student_page.student_page("model", card, {"heads": [{**head, "measures": measures}]}, {})
-    table = text[text.index("Most often taken for another") :]
+    table = text[text.index("Most often confused") :]
     assert table.index("<th>class 8</th>") < table.index("<th>class 7</th>")
     assert "class 29 and 970 more." in text
     assert len(text) < 60_000
