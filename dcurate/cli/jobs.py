@@ -53,6 +53,7 @@ _json = click.option("--json", "as_json", is_flag=True, help="Write JSON, for ot
 @click.option("--resume", is_flag=True, help="Resume an earlier run into the same output.")
 @click.option("--rejected", metavar="PATH", help="Keep dropped documents, with their reasons, under this path.")
 @click.option("--no-examples", is_flag=True, help="Show no excerpts of dropped documents in the report.")
+@click.option("--proof", is_flag=True, help="Leave a proof of every row, which dcurate prove checks.")
 @share_options
 @click.option("--follow", "-f", is_flag=True, help="Show the log until the job has ended; Ctrl-C leaves the job alone.")
 @_json
@@ -71,6 +72,7 @@ def submit(
     resume: bool,
     rejected: str | None,
     no_examples: bool,
+    proof: bool,
     limits: dict[str, Any],
     follow: bool,
     as_json: bool,
@@ -93,6 +95,7 @@ def submit(
         "resume": resume,
         "rejected": rejected,
         "examples": not no_examples,
+        "proof": proof,
         "trust": trust,
         "heartbeat": heartbeat,
         "webhook": webhook,

@@ -125,6 +125,7 @@ def submit(
     config: Mapping[str, Any] | None = None,
     resume: bool = False,
     rejected: str | None = None,
+    proof: bool = False,
 ) -> Job:
     """Start a pipeline as a job of a cluster, and return at once.
 
@@ -140,6 +141,7 @@ def submit(
         config: settings of `dcurate.DaskExecutor`.
         resume: whether to go on with an earlier run into the same output.
         rejected: folder for rejected rows.
+        proof: whether to leave a proof of every row, which ``dcurate prove`` checks.
 
     Raises:
         PipelineError: the pipeline cannot be sent, a setting is wrong, or the name is taken.
@@ -160,7 +162,12 @@ def submit(
         payload = cloudpickle.dumps(pipeline)
     except Exception as error:  # of an object of the user
         raise PipelineError(f"pipeline {pipeline.name!r} cannot be pickled: {error}") from error
-    options: dict[str, Any] = {"executor": dict(config or {}), "resume": resume, "rejected": rejected}
+    options: dict[str, Any] = {
+        "executor": dict(config or {}),
+        "resume": resume,
+        "rejected": rejected,
+        "proof": proof,
+    }
     return submit_spec(JobSpec("pickle", pipeline.name, payload, **options), cluster, name)
 
 

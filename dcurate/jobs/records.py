@@ -28,6 +28,7 @@ class JobSpec:
         resume: whether the first attempt resumes an earlier run.
         rejected: folder for rejected rows.
         examples: whether the report shows excerpts.
+        proof: whether the run leaves a proof of every row.
         trust: whether the recipe may run any code.
         folder: where relative paths begin.
         heartbeat: file that the driver renews, and ``webhook`` to which it posts states, as `dcurate.ui.heartbeat` has
@@ -44,6 +45,7 @@ class JobSpec:
     resume: bool = False
     rejected: str | None = None
     examples: bool = True
+    proof: bool = False
     trust: bool = False
     folder: str = field(default_factory=os.getcwd)
     heartbeat: str | None = None

@@ -27,10 +27,13 @@ from dcurate import (
     processing_stage,
     submit,
 )
+from dcurate.fs.stores import Directory
 from dcurate.jobs import Job, JobRecord, jobs_on
 from dcurate.jobs.archive import archived_jobs, archived_lines
 from dcurate.jobs.client import submit_spec
 from dcurate.jobs.records import JobSpec
+from dcurate.running.proving import RunProof
+from dcurate.runs import prove
 from dcurate.ui import OpenLineageSettings
 from tests.cluster.test_elastic import until as comes_true
 from tests.forked import finished
@@ -117,6 +120,21 @@ def test_another_driver_takes_over_from_one_that_was_killed(
     assert (record.state, record.attempt) == ("done", 4), record
     assert rows_of(tmp_path / "out") == expected
     assert sum("ended by signal 9" in line.text for line in job.logs()) == 3
+
+
+def test_the_proof_of_a_job_whose_driver_is_killed_is_that_of_one_whose_driver_is_not(
+    cluster: Hosts, source: Path, tmp_path: Path, expected: dict[str, bytes]
+) -> None:
+    whole = submit_spec(replace(slow(source, tmp_path / "whole"), proof=True), cluster.address, "whole")
+    assert whole.wait(120).state == "done"
+    job = submit_spec(replace(slow(source, tmp_path / "out"), proof=True), cluster.address, "proved")
+    kill_driver(until(job, lambda record: record.splits_done >= 3))
+    record = job.wait(120)
+    assert (record.state, record.attempt) == ("done", 2), record
+    assert rows_of(tmp_path / "out") == expected
+    proof = prove(str(tmp_path / "out"))
+    assert proof.holds
+    assert proof.root == prove(str(tmp_path / "whole")).root
 
 
 def test_another_driver_takes_over_from_one_that_hangs(
@@ -299,7 +317,7 @@ def test_the_command_line_submits_lists_describes_and_stops(cluster: Hosts, sour
         return ended.returncode, ended.stdout, ended.stderr
 
     code, printed, error = dcurate_command(
-        "submit", "slow.py:pipeline", "--input", "in", "--output", "out", "--name", "by-hand", "--json"
+        "submit", "slow.py:pipeline", "--input", "in", "--output", "out", "--proof", "--name", "by-hand", "--json"
     )
     assert code == 0, error
     job = Job(**{name if name != "job" else "id": value for name, value in json.loads(printed).items()})
@@ -322,6 +340,7 @@ def test_the_command_line_submits_lists_describes_and_stops(cluster: Hosts, sour
     for command in ("logs", "describe"):
         code, _, error = dcurate_command(command, "no-such", "--output", str(tmp_path / "out"))
         assert (code, "no job 'no-such' wrote to" in error) == (2, True)
+    assert RunProof(Directory(str(tmp_path / "out"))).begun
     code, _, error = dcurate_command("logs", "no-such")
     assert (code, "there is no job 'no-such'" in error) == (2, True)
 
