@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import sys
 import time
 import uuid
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 from dcurate.core.batch import Batch
+from dcurate.core.disk_map import DiskMap, decode_names, encode_names
 from dcurate.core.kernels import Kernels
 from dcurate.core.ledger import Ledger, RejectionSink, SplitRecord, check_accounts
 from dcurate.core.owner import present_owner
@@ -130,6 +130,27 @@ class _Open:
     unread: str = ""
 
 
+class _Outcome(NamedTuple):
+    """What became of a split.
+
+    Args:
+        finished: whether all of it is written, emitted or dropped.
+        earlier: whether an earlier run finished it.
+        files: the files written for it.
+    """
+
+    finished: bool = False
+    earlier: bool = False
+    files: tuple[str, ...] = ()
+
+    def encode(self) -> bytes:
+        return b"%d%d" % (self.finished, self.earlier) + encode_names(self.files)
+
+    @classmethod
+    def decode(cls, data: bytes) -> Self:
+        return cls(data[:1] == b"1", data[1:2] == b"1", decode_names(data[2:]))
+
+
 class RunAccounting:
     """Counts what happens in a run: for its report, its ledger and its observers.
 
@@ -153,7 +174,8 @@ class RunAccounting:
         self.unread: dict[str, str] = {}
         self.repeats = False
         self.quarantined: set[str] = set()
-        self._written: dict[str, tuple[str, ...]] = {}
+        self._splits = DiskMap(_Outcome.encode, _Outcome.decode)  # by key, in the order of the source
+        self._files = 0
         self._inputs = self._outputs = 0
         self.error = ""
         self._output = without_secrets(job.plan.sink.output_path) if job.plan.sink else None
@@ -163,8 +185,6 @@ class RunAccounting:
         self._open: dict[int, _Open] = {}
         self._ahead: deque[tuple[int, Batch]] = deque()
         self._exhausted = False
-        self._names: dict[str, None] = {}
-        self._before: set[str] = set()
         self._number = 0
         operators = tuple(tuple(part.name for part in operator.parts) for operator in job.plan.operators)
         self._sampled = 0.0
@@ -206,7 +226,7 @@ class RunAccounting:
             self._list_next()
         taken = [self._ahead.popleft() for _ in range(min(count, len(self._ahead)))]
         for number, split in taken:
-            self._open[number] = _Open(sys.intern(str(split.key)), split.version)
+            self._open[number] = _Open(str(split.key), split.version)
         return taken, self._exhausted and not self._ahead
 
     def first_split(self) -> Batch | None:
@@ -232,25 +252,26 @@ class RunAccounting:
             amounts = (skipped.files, skipped.nbytes, skipped.all_files, skipped.all_bytes)
             self.emit(SourceListed(time.time(), self.splits, self.splits_before, *amounts))
             return
-        key = sys.intern(str(split.key))  # one text for all that know the split by its name
-        if split.key is None or key in self._names:
+        key = str(split.key)
+        if split.key is None or not self._splits.add(key, _Outcome()):
             raise PipelineError(f"the source gave two splits under the key {key!r}; give every split a key of its own")
-        self._names[key] = None
         self.splits += 1
         version = split.version
         self._inputs ^= _digest(key, version)
         record = self.job.ledger.finished(key, version) if self.job.ledger is not None else None
         if record is None and key in self.job.unread:
-            self.unread[key], self._written[key] = self.job.unread[key]
+            self.unread[key], files = self.job.unread[key]
+            self._splits.put(key, _Outcome(finished=True, files=files))
+            self._files += len(files)
             return
         if record is None:
             self._ahead.append((self._number, split))
             self._number += 1
             return
         self.splits_before += 1
-        self._before.add(key)
         self._count([StageStats.from_dict(stats) for stats in record.stats])
-        self._record_output(key, tuple(f"{self._output}/{name}" for name in record.files), record.stats[-1:])
+        files = tuple(f"{self._output}/{name}" for name in record.files)
+        self._record_output(key, _Outcome(finished=True, earlier=True, files=files), record.stats[-1:])
 
     def task_done(self, operator: int, summary: Mapping[str, Any], splits: Sequence[int]) -> None:
         """Count a finished task: ``summary`` is that of its `TaskResult`, ``splits`` the split number of each input."""
@@ -272,7 +293,7 @@ class RunAccounting:
         self._count(entry.stats.values())
         files = tuple(sorted(entry.files))
         counts = tuple(stats.counts() for stats in entry.stats.values())
-        self._record_output(entry.key, files, counts[-1:])
+        self._record_output(entry.key, _Outcome(finished=True, files=files), counts[-1:])
         if entry.unread:
             self.unread[entry.key] = entry.unread
         check_accounts(entry.key, counts, [part.name for part in self.job.plan.parts])
@@ -280,10 +301,11 @@ class RunAccounting:
             self.job.ledger.record(SplitRecord(entry.key, entry.version, files, counts))
         self.emit(SplitDone(time.time(), entry.key, files))
 
-    def _record_output(self, key: str, files: tuple[str, ...], last: Sequence[Mapping[str, Any]]) -> None:
-        """Record the files of a finished split, and the counts of the last stage that it came to."""
-        self._written[key] = files
-        names = (name.rpartition("/")[2] for name in files)
+    def _record_output(self, key: str, outcome: _Outcome, last: Sequence[Mapping[str, Any]]) -> None:
+        """Record what became of a split, and the counts of the last stage that it came to."""
+        self._splits.put(key, outcome)
+        self._files += len(outcome.files)
+        names = (name.rpartition("/")[2] for name in outcome.files)
         self._outputs ^= _digest(key, *names, *(f"{stats['name']} {stats['rows_out']}" for stats in last))
 
     def _count(self, stats: Iterable[StageStats]) -> None:
@@ -300,23 +322,24 @@ class RunAccounting:
 
     def left_unread(self) -> dict[str, tuple[str, tuple[str, ...]]]:
         """Return the splits that do not count as finished: why, and the files written for each."""
-        return {split: (reason, self._written[split]) for split, reason in self.unread.items()}
+        return {split: (reason, self._splits[split].files) for split, reason in self.unread.items()}
 
     def files_of_unread(self) -> set[str]:
         """Return the files written for splits that do not count as finished."""
-        return {file for split in self.unread for file in self._written[split]}
+        return {file for _, files in self.left_unread().values() for file in files}
 
     def lost(self) -> set[str]:
         """Return the splits that do not count as finished, and of which nothing was written."""
-        return {split for split in self.unread if not self._written[split]}
+        return {split for split, (_, files) in self.left_unread().items() if not files}
 
-    def begun_here(self) -> set[str]:
-        """Return the splits that no earlier run had finished."""
-        return self._names.keys() - self._before
+    def begun_here(self, split: str) -> bool:
+        """Return whether the input has a split that no earlier run had finished."""
+        outcome = self._splits.get(split)
+        return outcome is not None and not outcome.earlier
 
     def in_order(self) -> list[tuple[str, tuple[str, ...]]]:
         """Return each finished split and its files, in the order of the source."""
-        return [(split, self._written[split]) for split in self._names if split in self._written]
+        return [(split, outcome.files) for split, outcome in self._splits.items() if outcome.finished]
 
     def _notices(self) -> Iterator[str]:
         """Yield notices of work that was or must be repeated."""
@@ -347,7 +370,7 @@ class RunAccounting:
             splits_before=self.splits_before,
             workers=self.workers,
             output_path=self._output,
-            files=sum(map(len, self._written.values())),
+            files=self._files,
             inputs_digest=f"{self._inputs:016x}",
             outputs_digest=f"{self._outputs:016x}",
             error=self.error,

@@ -35,7 +35,7 @@ class PresentInput:
     @cached_property
     def paths(self) -> set[str]:
         """The paths of the input files; none if the rows are not from files."""
-        return {path for paths in self.manifest.files.values() for path in paths}
+        return self.manifest.paths()
 
     @cached_property
     def versions(self) -> dict[str, str]:

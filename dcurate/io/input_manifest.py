@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import sys
+import struct
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import orjson
 
 from dcurate.core.batch import Batch, FileGroup
+from dcurate.core.disk_map import DiskMap
 from dcurate.core.ledger import SplitRecord
 from dcurate.errors import DataError
 from dcurate.io.input_list import InputList, ListedFile
@@ -17,6 +19,30 @@ from dcurate.redaction import without_secrets
 
 #: The files of a split that a barrier made: it may hold rows of all files.
 WHOLE = "*"
+
+
+class _Cover(NamedTuple):
+    """How much of a file the splits hold.
+
+    Args:
+        missing: bytes of the file that are in no split.
+        parts: number of its parts.
+        least: bytes of the smallest part.
+    """
+
+    missing: int
+    parts: int
+    least: int
+
+    def with_part(self, nbytes: int) -> _Cover:
+        return _Cover(self.missing - nbytes, self.parts + 1, min(self.least, nbytes))
+
+    def encode(self) -> bytes:
+        return struct.pack("<3q", *self)
+
+    @classmethod
+    def decode(cls, data: bytes) -> _Cover:
+        return cls(*struct.unpack("<3q", data))
 
 
 class InputManifest:
@@ -32,9 +58,9 @@ class InputManifest:
     """
 
     def __init__(self, fingerprint: Mapping[str, str]) -> None:
-        self.files: dict[str, tuple[str, ...]] = {}
+        self.files = DiskMap.of_names()
         self.list = InputList()
-        self._cover: dict[str, tuple[int, int, int]] = {}
+        self._cover: DiskMap[_Cover] = DiskMap(_Cover.encode, _Cover.decode)
         self._digest = hashlib.blake2b(orjson.dumps(dict(fingerprint), option=orjson.OPT_SORT_KEYS), digest_size=16)
 
     def record(self, splits: Iterable[Batch]) -> Iterator[Batch]:
@@ -42,11 +68,12 @@ class InputManifest:
         for split in splits:
             self._digest.update(f"{split.key}\t{split.version}\n".encode())
             parts = split.parts if isinstance(split, FileGroup) else ()
-            self.files[sys.intern(str(split.key))] = tuple(dict.fromkeys(without_secrets(part.path) for part in parts))
-            for part in parts:
-                path = without_secrets(part.path)
-                missing, count, least = self._cover.get(path, (part.size, 0, part.size))
-                self._cover[path] = (missing - part.nbytes, count + 1, min(least, part.nbytes))
+            paths = [without_secrets(part.path) for part in parts]
+            self.files.add(str(split.key), tuple(dict.fromkeys(paths)))
+            for path, part in zip(paths, parts, strict=True):
+                cover = _Cover(part.size - part.nbytes, 1, part.nbytes)
+                if not self._cover.add(path, cover):
+                    self._cover.put(path, self._cover[path].with_part(part.nbytes))
                 self.list.add(ListedFile(path, part.size, part.version))
             yield split
 
@@ -57,12 +84,18 @@ class InputManifest:
 
     def of(self, split: str) -> tuple[str, ...]:
         """Return the files that a split has rows of."""
-        return self.files.get(split, (WHOLE,))
+        files = self.files.get(split)
+        return (WHOLE,) if files is None else files
+
+    def paths(self) -> set[str]:
+        """Return the paths of the input files; none if the rows are not from files."""
+        return {path for path, _ in self._cover.items()}
 
     def has(self, path: str) -> bool:
         """Whether the splits hold all of a file; not so where a limit cuts it off."""
-        missing, count, least = self._cover.get(path, (0, 0, 0))
-        return path == WHOLE or missing < min(count, max(least, 1))  # shares of a file are rounded down
+        cover = self._cover.get(path) or _Cover(0, 0, 0)
+        # Shares of a file are rounded down.
+        return path == WHOLE or cover.missing < min(cover.parts, max(cover.least, 1))
 
 
 @dataclass

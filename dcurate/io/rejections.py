@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -71,7 +71,10 @@ class DirectoryRejections:
 
 
 def clear_stale(
-    rejections: DirectoryRejections, operators: Iterable[str], written: Container[str], splits: Container[str]
+    rejections: DirectoryRejections,
+    operators: Iterable[str],
+    written: Container[str],
+    is_done: Callable[[str], bool],
 ) -> None:
     """Remove files of quarantine that an attempt left which did not count: a later one wrote none, or others.
 
@@ -79,7 +82,7 @@ def clear_stale(
         rejections: what wrote them.
         operators: those whose files are looked at, as `DirectoryRejections.keep` is given them.
         written: names of files that count.
-        splits: names of those that were done by this run, or are no more.
+        is_done: whether a split was done by this run, or is not in the input any more.
 
     Raises:
         DataError: they cannot be read or removed.
@@ -92,7 +95,8 @@ def clear_stale(
         if name in written or name.partition("-")[2] not in endings:
             continue
         first = (quarantine.read(name) or b"").partition(b"\n")[0]
-        if first and orjson.loads(first).get(SOURCE) in splits:
+        source = orjson.loads(first).get(SOURCE) if first else None
+        if isinstance(source, str) and is_done(source):
             stale.append(name)
     quarantine.remove(stale)
 

@@ -482,8 +482,10 @@ class PipelineRun:
         accounting.close()
         if quarantine is not None and (self.resumes or accounting.repeats):
             counted = {name for account in self.accounting for name in account.quarantined}
-            done = accounting.begun_here() | (ledger.removed if ledger is not None else set())
-            clear_stale(rejections, job.operators(), counted, done)
+            removed = ledger.removed if ledger is not None else set()
+            clear_stale(
+                rejections, job.operators(), counted, lambda split: split in removed or accounting.begun_here(split)
+            )
         if ledger is not None:
             ledger.close()
             if self.proof is not None:
