@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
-from dcurate.core.batch import Rejection
+from dcurate.core.batch import FileGroup, Rejection
 from dcurate.frames.document import DocumentBatch
 from dcurate.isolate.errors import MediaFault
 from dcurate.redaction import legible
@@ -56,3 +56,20 @@ def quarantined(
         gone = gone.append_column(FAULT, details)
         rejections.append(Rejection(stage, reason, gone.num_rows, gone.nbytes, gone, fault=True))
     return replace(batch.with_data(table.filter(pa.array(good))), rejections=tuple(rejections))
+
+
+def with_faults(files: FileGroup, faulty: Iterable[tuple[pa.Table, Mapping[int, MediaFault]]], stage: str) -> FileGroup:
+    """Return files with the rejections of rows that their writer has left out.
+
+    Args:
+        files: what was written.
+        faulty: tables of rows, with the faults of some of them.
+        stage: name of the writer.
+
+    Examples:
+        >>> rows = pa.table({"file_name": ["a.wav"]})
+        >>> with_faults(FileGroup(parts=()), [(rows, {0: MediaFault("missing", "")})], "writer").rejections[0].reason
+        'missing'
+    """
+    lost = [quarantined(DocumentBatch(data=rows), faults, stage).rejections for rows, faults in faulty]
+    return replace(files, rejections=(*files.rejections, *(rejection for some in lost for rejection in some)))

@@ -19,10 +19,10 @@ from dcurate.io.json_write import JsonForm
 from dcurate.io.jsonl_writer import JsonlWriter
 from dcurate.isolate.errors import MediaFault
 from dcurate.media.contents import contents, recordings_of
-from dcurate.media.faults import quarantined
+from dcurate.media.faults import with_faults
 from dcurate.media.names import is_climbing
 from dcurate.media.places import Place, folder_of, looked_up, ref_at, segment_at, with_refs, with_track
-from dcurate.media.refs import BYTES, REF, Ref, check_has_media
+from dcurate.media.refs import BYTES, REF, Ref, check_has_media, has_bytes
 from dcurate.media.rows import row_refs, values_of, with_values, without_media
 
 #: Column of the name of a file.
@@ -142,10 +142,9 @@ class MediaFolderWriter(JsonlWriter):
             DataError: they cannot be written.
         """
         self._bad = []
-        written = super().process(task)
-        lost = [quarantined(DocumentBatch(data=rows), faults, self.name).rejections for rows, faults in self._bad]
+        files = with_faults(super().process(task), self._bad, self.name)
         self._bad = []
-        return replace(written, rejections=(*written.rejections, *(rejection for some in lost for rejection in some)))
+        return files
 
     def _chosen(self, table: pa.Table) -> pa.Table:
         chosen = super()._chosen(table)
@@ -161,7 +160,7 @@ class MediaFolderWriter(JsonlWriter):
         for number, rows in enumerate(self._slices(table)):
             inner = f"{folder}{self._name(key, '', number)}/"
             refs = row_refs(rows)
-            here = rows[BYTES].is_valid().to_pylist() if BYTES in rows.column_names else [False] * rows.num_rows
+            here = has_bytes(rows)
             first = recordings_of(refs, here)
             chosen = sorted(set(first))
             names = _file_names(values_of(rows, _NAME), refs, chosen)

@@ -15,7 +15,7 @@ from dcurate.isolate.errors import MediaFault
 from dcurate.media.members import is_sequential
 from dcurate.media.names import container_of
 from dcurate.media.ranges import version_of
-from dcurate.media.refs import BYTES, HELD, LARGEST_FILE, REF, Ref, fetch, fetched, ref_array, refs_of
+from dcurate.media.refs import BYTES, HELD, LARGEST_FILE, REF, Ref, fetch, fetched, has_bytes, ref_array, refs_of
 
 #: Bytes of a head. A file of up to twice as many is fetched whole.
 HEAD = 2**16
@@ -116,7 +116,7 @@ def _with_head(rows: pa.Table, limit: int | None, options: Mapping[str, Any]) ->
     if REF not in rows.column_names:
         return {}
     refs = refs_of(rows.select([REF]))
-    here = rows[BYTES].is_valid().to_pylist() if BYTES in rows.column_names else [False] * rows.num_rows
+    here = has_bytes(rows)
     wanted = {
         row: ref
         for row, ref in enumerate(refs)

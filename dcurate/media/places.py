@@ -81,6 +81,20 @@ def segment_at(start: Any, duration: Any) -> tuple[float, float | None] | MediaF
     return start_s, None if duration_s is None else start_s + duration_s
 
 
+def with_times(ref: Ref | MediaFault, times: tuple[float | None, float | None] | MediaFault) -> Ref | MediaFault:
+    """Return the segment of a file, or the fault of either.
+
+    Examples:
+        >>> with_times(Ref("a.wav"), (1.5, None)).start_s, with_times(Ref("a.wav"), segment_at(-1, 2)).reason
+        (1.5, 'bad segment')
+    """
+    if isinstance(ref, MediaFault):
+        return ref
+    if isinstance(times, MediaFault):
+        return times
+    return ref._replace(start_s=times[0], stop_s=times[1])
+
+
 def _is_segment(start_s: float, duration_s: float | None) -> bool:
     return start_s >= 0 and (duration_s is None or duration_s > 0)
 

@@ -82,6 +82,17 @@ def _least_type(kind: pa.StructType, segments: bool, tracks: bool) -> pa.StructT
     return SEGMENT_REF if segments else kind
 
 
+def has_bytes(rows: pa.Table) -> list[bool]:
+    """Whether each row has its file in the column ``bytes``.
+
+    Examples:
+        >>> has_bytes(pa.table({"bytes": [b"a", None]})), has_bytes(pa.table({"n": [1]}))
+        ([True, False], [False])
+    """
+    here: list[bool] = rows[BYTES].is_valid().to_pylist() if BYTES in rows.column_names else [False] * rows.num_rows
+    return here
+
+
 def refs_of(rows: pa.Table) -> list[Ref | None]:
     """Return the references of rows; None for a row without.
 

@@ -14,7 +14,7 @@ from dcurate.audio.layouts.nemo import ManifestSource
 from dcurate.core.batch import FileGroup, FilePart
 from dcurate.frames.document import DocumentBatch
 from dcurate.isolate.errors import MediaFault
-from dcurate.media.places import SAME_S, Place, ref_at, segment_at
+from dcurate.media.places import SAME_S, Place, ref_at, segment_at, with_times
 from dcurate.media.refs import Ref
 
 #: Columns that say where the sound of a cut is.
@@ -101,8 +101,13 @@ class LhotseCutReader(ManifestSource):
         return [*super().remarks(found), *cuts]
 
     def _named_places(self, part: FilePart, rows: pa.Table, root: str) -> list[Place]:
-        cuts = rows.select([name for name in self.about if name in rows.column_names]).to_pylist()
-        return [self._place(cut, root) for cut in cuts or [{}] * rows.num_rows]
+        return [self._place(cut, root) for cut in self._cuts(rows)]
+
+    def _cuts(self, rows: pa.Table) -> list[dict[str, Any]]:
+        """What cuts say of where their sound is."""
+        return (
+            rows.select([name for name in self.about if name in rows.column_names]).to_pylist() or [{}] * rows.num_rows
+        )
 
     def _place(self, cut: Mapping[str, Any], root: str) -> Place:
         """What a cut refers to; what no reference can mean is counted."""
@@ -132,10 +137,7 @@ def place_of(cut: Mapping[str, Any], root: str) -> Ref | MediaFault | str:
     if source is None:
         return "their channels are in several files"
     times = times_of(cut, recording)
-    if isinstance(times, MediaFault):
-        return times
-    ref = _ref_of(source, root)
-    return ref if isinstance(ref, MediaFault) else ref._replace(start_s=times[0], stop_s=times[1])
+    return times if isinstance(times, MediaFault) else with_times(_ref_of(source, root), times)
 
 
 def parsed(value: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar
 
 import orjson
@@ -20,9 +20,9 @@ from dcurate.io.json_write import JsonForm, with_values
 from dcurate.io.jsonl_writer import JsonlWriter
 from dcurate.isolate.errors import MediaError, MediaFault
 from dcurate.media.contents import recordings_of
-from dcurate.media.faults import quarantined
+from dcurate.media.faults import with_faults
 from dcurate.media.heads import File, heads
-from dcurate.media.refs import BYTES, REF, Ref, check_has_media
+from dcurate.media.refs import BYTES, REF, Ref, check_has_media, has_bytes
 from dcurate.media.rows import row_refs, without_media
 from dcurate.rows.hidden import HIDDEN
 from dcurate.rows.lines import LINE, is_as_read, parsed_line, storage_of, with_lines
@@ -119,10 +119,9 @@ class LhotseCutWriter(JsonlWriter):
             DataError: they cannot be written.
         """
         self._bad = []
-        files = super().process(task)
-        lost = [quarantined(DocumentBatch(data=rows), faults, self.name).rejections for rows, faults in self._bad]
+        files = with_faults(super().process(task), self._bad, self.name)
         self._bad = []
-        return replace(files, rejections=(*files.rejections, *(rejection for some in lost for rejection in some)))
+        return files
 
     def _write(self, table: pa.Table, key: BatchKey, folder: str) -> Iterator[FilePart]:
         cuts, faults = self._cuts(table)
@@ -304,7 +303,7 @@ def _headers(
     rows: pa.Table, wanted: Sequence[int], refs: Sequence[Ref | None], options: Mapping[str, Any] | None
 ) -> dict[int, AudioHeader | MediaFault]:
     """The header of the recording of each of some rows, each recording read once."""
-    here = rows[BYTES].is_valid().to_pylist() if BYTES in rows.column_names else [False] * rows.num_rows
+    here = has_bytes(rows)
     first = recordings_of([refs[row] for row in wanted], [here[row] for row in wanted])
     chosen = sorted(set(first))
     media = [name for name in (REF, BYTES) if name in rows.column_names]

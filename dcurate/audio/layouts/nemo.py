@@ -19,8 +19,9 @@ from dcurate.fs.paths import is_address
 from dcurate.io.files import is_names
 from dcurate.io.jsonl_reader import JsonlReader
 from dcurate.isolate.errors import MediaFault
-from dcurate.media.places import Place, folder_of, looked_up, ref_at, segment_at, with_refs
+from dcurate.media.places import Place, folder_of, looked_up, ref_at, segment_at, with_refs, with_times
 from dcurate.media.refs import REF, Ref
+from dcurate.media.rows import values_of
 
 
 @dataclass
@@ -189,20 +190,11 @@ class NemoManifestReader(ManifestSource):
         return "offset" in self._known().types
 
     def _named_places(self, part: FilePart, rows: pa.Table, root: str) -> list[Place]:
-        def column(name: str) -> list[Any]:
-            return rows[name].to_pylist() if name in rows.column_names else [None] * rows.num_rows
-
-        values = zip(*(column(name) for name in self.about), strict=True)
-        return [
-            self._place(_named(path, shard_id, part.path, root, self._shards), offset, duration)
-            for path, offset, duration, shard_id in values
-        ]
-
-    def _place(self, ref: Ref | MediaFault, offset: Any, duration: Any) -> Place:
-        if isinstance(ref, MediaFault) or offset is None:
-            return ref
-        times = segment_at(offset, duration)
-        return times if isinstance(times, MediaFault) else ref._replace(start_s=times[0], stop_s=times[1])
+        places: list[Place] = []
+        for path, offset, duration, shard_id in zip(*(values_of(rows, name) for name in self.about), strict=True):
+            ref = _named(path, shard_id, part.path, root, self._shards)
+            places.append(ref if offset is None else with_times(ref, segment_at(offset, duration)))
+        return places
 
 
 def _named(path: Any, shard_id: Any, manifest: str, root: str, shards: Shards | None) -> Ref | MediaFault:

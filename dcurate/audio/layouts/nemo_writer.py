@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, ClassVar
 
@@ -25,8 +25,8 @@ from dcurate.frames.document import DocumentBatch
 from dcurate.io.json_write import JsonForm
 from dcurate.isolate.errors import MediaFault
 from dcurate.media.contents import contents, recordings_of
-from dcurate.media.faults import quarantined
-from dcurate.media.refs import BYTES, Ref, check_has_media
+from dcurate.media.faults import with_faults
+from dcurate.media.refs import BYTES, Ref, check_has_media, has_bytes
 from dcurate.media.rows import row_refs, values_of, with_values, without_media
 
 _PATH, _OFFSET, _DURATION = "audio_filepath", "offset", "duration"
@@ -187,10 +187,9 @@ class NemoTarWriter(NemoManifestWriter):
             DataError: they cannot be written.
         """
         self._bad = []
-        files = super().process(task)
-        lost = [quarantined(DocumentBatch(data=rows), faults, self.name).rejections for rows, faults in self._bad]
+        files = with_faults(super().process(task), self._bad, self.name)
         self._bad = []
-        return replace(files, rejections=(*files.rejections, *(rejection for some in lost for rejection in some)))
+        return files
 
     def optional_inputs(self) -> list[str]:
         return [*super().optional_inputs(), "file_name", "shard_id"]
@@ -266,8 +265,7 @@ def stored_as(path: str) -> str:
 
 
 def _first_rows(rows: pa.Table, refs: Sequence[Ref | None]) -> list[int]:
-    here = rows[BYTES].is_valid().to_pylist() if BYTES in rows.column_names else [False] * rows.num_rows
-    return recordings_of(refs, here)
+    return recordings_of(refs, has_bytes(rows))
 
 
 def _members(

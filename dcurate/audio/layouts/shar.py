@@ -23,10 +23,10 @@ from dcurate.io.json_write import JsonForm
 from dcurate.isolate.errors import MediaFault
 from dcurate.media.containers import LostPart, of_tar
 from dcurate.media.contents import contents
-from dcurate.media.places import Place, folder_of
+from dcurate.media.places import Place, folder_of, with_times
 from dcurate.media.ranges import version_of
-from dcurate.media.refs import BYTES, Ref, fetch, ref_array
-from dcurate.media.rows import row_refs
+from dcurate.media.refs import Ref, fetch, has_bytes, ref_array
+from dcurate.media.rows import row_refs, values_of
 from dcurate.rows.lines import LINE, parsed_line
 
 #: Members that are no recordings: manifests of recordings, and marks of cuts without one.
@@ -82,10 +82,7 @@ class LhotseSharReader(LhotseCutReader):
     def _places(self, part: FilePart, rows: pa.Table) -> list[Place]:
         archive = archive_of(part.path)
         members = self._members(archive)
-        ids = rows["id"].to_pylist() if "id" in rows.column_names else [None] * rows.num_rows
-        named = [name for name in self.about if name in rows.column_names]
-        cuts = rows.select(named).to_pylist() if named else [{}] * rows.num_rows
-        return [self._member(cut, members.get(str(cut_id)), archive) for cut, cut_id in zip(cuts, ids, strict=True)]
+        return [self._member(cut, members.get(str(cut.get("id"))), archive) for cut in self._cuts(rows)]
 
     def _member(self, cut: Mapping[str, Any], members: deque[Place] | None, archive: str) -> Place:
         """The member of a cut."""
@@ -97,8 +94,7 @@ class LhotseSharReader(LhotseCutReader):
             self._unreferred[UNREFERRED + "they have no recording"] += 1
         if not isinstance(place, Ref) or not isinstance(recording, dict):
             return place
-        times = times_of(cut, recording)
-        return times if isinstance(times, MediaFault) else place._replace(start_s=times[0], stop_s=times[1])
+        return with_times(place, times_of(cut, recording))
 
     def _members(self, archive: str) -> dict[str, deque[Place]]:
         """The members of an archive by the ids of cuts, in order; None for a cut without a recording."""
@@ -220,10 +216,10 @@ class LhotseSharWriter(LhotseCutWriter):
     ) -> Iterator[tuple[str, bytes]]:
         """Yield the members of cuts; the faults of rows whose bytes cannot be fetched are added."""
         refs = row_refs(rows)
-        here = rows[BYTES].is_valid().to_pylist() if BYTES in rows.column_names else [False] * rows.num_rows
+        here = has_bytes(rows)
         with_sound = [row for row in good if refs[row] is not None or here[row]]
         sounds = contents(rows, with_sound, self.storage_options) if with_sound else iter(())
-        names = rows["file_name"].to_pylist() if "file_name" in rows.column_names else [None] * rows.num_rows
+        names = values_of(rows, "file_name")
         metas = self._metas([refs[row] for row in good])
         for row, cut, meta in zip(good, cuts, metas, strict=True):
             ref, cut_id = refs[row], str(cut.get("id"))
