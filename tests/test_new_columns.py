@@ -136,6 +136,7 @@ MADE: dict[str, list[Callable[[], Any]]] = {
     "RemoveIds": [],
     "TokenShuffle": [],
     "TokenWriter": [],
+    "VideoEmbedding": [lambda: dcurate.models.VideoEmbedding("m")],
     "DescribeImages": [lambda: dcurate.models.DescribeImages("m", "Say.")],
     "Squim": [lambda: dcurate.audio.Squim("m.pt")],
     "Utmos": [lambda: dcurate.audio.Utmos("m.pt")],

@@ -24,6 +24,7 @@ from .tokenizer import Tokenize as Tokenize
 from .vision.captions import FilterByClipScore as FilterByClipScore
 from .vision.classifier import ImageClassifier as ImageClassifier
 from .vision.describe import DescribeImages as DescribeImages
+from .vision.film import VideoEmbedding as VideoEmbedding
 from .vision.heads import FilterByAesthetics as FilterByAesthetics
 from .vision.heads import FilterByNsfw as FilterByNsfw
 from .vision.interleaved import FilterInterleavedByClipScore as FilterInterleavedByClipScore

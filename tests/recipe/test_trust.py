@@ -123,6 +123,7 @@ NAMES = [
 ARGUMENTS = [
     {"SequenceClassifier": {"model": "m", "trust_remote_code": True}},
     {"SequenceClassifier": {"model": "m", "trust_remote_code": "yes"}},
+    {"VideoEmbedding": {"model": "nvidia/Cosmos-Embed1-336p", "trust_remote_code": True}},
     {"Tokenize": {"model": "m", "transformers_init_kwargs": {"trust_remote_code": True}}},
     {"TextEmbedding": {"model": "m", "transformers_init_kwargs": {"weights_only": False}}},
     {"ScoreFilter": {"filter_obj": {"TokenCountFilter": {"transformers_init_kwargs": {"trust_remote_code": True}}}}},

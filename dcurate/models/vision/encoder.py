@@ -57,8 +57,8 @@ class VisionEncoder:
             values = torch.from_numpy(np.concatenate([picture[name] for picture in prepared])).to(device)
             inputs[name] = values.to(self.model.dtype) if values.is_floating_point() else values
         if hasattr(self.model, "get_image_features") and self.pooling == "auto":
-            return _rows(self.model.get_image_features(**inputs))
-        return _rows(self._pooled(self.model(**inputs)))
+            return rows_of(self.model.get_image_features(**inputs))
+        return rows_of(self._pooled(self.model(**inputs)))
 
     def texts(self, texts: Sequence[str], device: Any) -> Vectors:
         """Embed texts, cut to what the model can read; a row for each, not normalized.
@@ -80,7 +80,7 @@ class VisionEncoder:
             return_tensors="pt",
         )
         known = ("input_ids",) if kind.startswith("siglip") else ("input_ids", "attention_mask")
-        return _rows(self.model.get_text_features(**{name: tokens[name].to(device) for name in known}))
+        return rows_of(self.model.get_text_features(**{name: tokens[name].to(device) for name in known}))
 
     def _pooled(self, outputs: Any) -> Any:
         states, pooler = outputs.last_hidden_state, getattr(outputs, "pooler_output", None)
@@ -96,7 +96,7 @@ class VisionEncoder:
         return states.mean(dim=1)
 
 
-def _rows(output: Any) -> Vectors:
+def rows_of(output: Any) -> Vectors:
     """The vectors of a model's answer: a tensor, or an output with one."""
     tensor = output if hasattr(output, "detach") else output.pooler_output
     rows: Vectors = tensor.detach().float().cpu().numpy().reshape(len(tensor), -1)
@@ -121,15 +121,24 @@ def load_encoder(weights: Weights, folder: str, device: Any, *, texts: bool = Fa
         DataError: the folder cannot be read, or has no weights or no processor.
         ResourceError: a library is not installed.
     """
-    transformers = needed("transformers", str(weights), "models")
     model = pretrained("AutoModel", weights, folder, device, optional=("pooler.",)).eval().to(device)
+    tokenizer = tokenizer_of(weights, folder) if texts else None
+    return VisionEncoder(model, image_processor(weights, folder), tokenizer, pooling)
+
+
+def image_processor(weights: Weights, folder: str) -> Any:
+    """The image processor of a folder, which needs no Torchvision.
+
+    Raises:
+        DataError: the folder has none.
+    """
+    transformers = needed("transformers", str(weights), "models")
     is_new = int(transformers.__version__.partition(".")[0]) >= _FIRST_BACKENDS
     how: dict[str, Any] = {"backend": "pil"} if is_new else {"use_fast": False}
 
-    def processor() -> Any:
+    def load() -> Any:
         return transformers.AutoImageProcessor.from_pretrained(
             folder, local_files_only=True, trust_remote_code=weights.trust_remote_code, **how
         )
 
-    tokenizer = tokenizer_of(weights, folder) if texts else None
-    return VisionEncoder(model, read(weights, folder, processor), tokenizer, pooling)
+    return read(weights, folder, load)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, ClassVar, Self
 
@@ -19,7 +19,6 @@ from dcurate.hub import device as devices
 from dcurate.hub.shared import SHARED
 from dcurate.hub.weights import Weights, named_after
 from dcurate.isolate.errors import MediaError, MediaFault
-from dcurate.media.heads import File
 from dcurate.media.image.pixels import Pixels, decode
 from dcurate.media.stage import FileStage
 from dcurate.models.vision.encoder import Inputs, Pooling, Vectors, VisionEncoder, load_encoder, normalized
@@ -181,17 +180,33 @@ class VisionStage(FileStage):
         """
         return decode(data).pixels
 
+    def prepared(self, file: Any) -> Inputs:
+        """Prepare what is embedded of a row.
+
+        Raises:
+            MediaError: it cannot be decoded.
+        """
+        return self.encoder.prepared(self.pixels(file.data))
+
     def answers(self, rows: Any) -> list[Any]:
         """Return the embedding of the picture of each row, or what is wrong with it."""
         self.check_media(rows.column_names)
+        return self.embedded(file for files in self.files(rows) for file in files)
+
+    def embedded(self, items: Iterable[Any]) -> list[Any]:
+        """Return the embedding of each item, or what is wrong with it.
+
+        Args:
+            items: what `prepared` takes, or the `MediaFault` of a row.
+        """
         answers: list[Any] = []
         waiting: list[int] = []
         prepared: list[Inputs] = []
-        for file in (file for files in self.files(rows) for file in files):
-            answer: Any = file
-            if isinstance(file, File):
+        for item in items:
+            answer: Any = item
+            if not isinstance(item, MediaFault):
                 try:
-                    prepared.append(self.encoder.prepared(self.pixels(file.data)))
+                    prepared.append(self.prepared(item))
                     waiting.append(len(answers))
                 except MediaError as error:
                     answer = error.fault
