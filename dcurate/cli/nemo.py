@@ -7,6 +7,7 @@ import sys
 import click
 
 from dcurate.cli.group import cli
+from dcurate.compat.nemo import trust
 from dcurate.compat.nemo.script import NOT_READ, NotReadError, run_module, run_script
 
 
@@ -16,10 +17,13 @@ from dcurate.compat.nemo.script import NOT_READ, NotReadError, run_module, run_s
 )
 @click.option("-m", "as_module", is_flag=True, help="SCRIPT is the name of a module.")
 @click.option("--cpu", is_flag=True, help="Run what asks for a GPU on CPUs.")
+@click.option("--trust-remote-code", is_flag=True, help="Run code that comes with models, such as Cosmos-Embed1.")
 @click.argument("script")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-def nemo(*, script: str, arguments: tuple[str, ...], as_module: bool, cpu: bool) -> None:
+def nemo(*, script: str, arguments: tuple[str, ...], as_module: bool, cpu: bool, trust_remote_code: bool) -> None:
     """Run SCRIPT with ARGUMENTS as python does. In it, nemo_curator is dcurate."""
+    if trust_remote_code:
+        trust.give()
     try:
         sys.exit((run_module if as_module else run_script)(script, arguments, cpu=cpu))
     except NotReadError as error:

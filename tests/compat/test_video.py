@@ -7,6 +7,7 @@ import importlib.util
 import io
 import json
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -20,7 +21,9 @@ import av
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import torch
 from PIL import Image
+from transformers import AutoModel, AutoProcessor
 
 from dcurate.compat import nemo
 from dcurate.compat.nemo.executors import RayClient
@@ -30,6 +33,7 @@ from dcurate.media.onnx import packaged
 from dcurate_testing.llm_server import Endpoint
 from dcurate_testing.nemo_motion import motion, sampled_vectors
 from tests.conftest import ROOT
+from tests.models.vision.tiny_films import tiny_cosmos
 from tests.models.vision.tiny_vision import tiny_heads, tiny_vision
 from tests.video.films import film, with_sound
 
@@ -284,8 +288,8 @@ def test_it_writes_previews_and_captions_of_an_endpoint(
 def test_what_needs_weights_from_a_hub_or_an_endpoint_says_what_to_do(
     films: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(MissingError, match=r"dcurate\.video\.ExtractFrames, dcurate\.models\.ImageEmbedding"):
-        run_tutorial(tmp_path, "--video-dir", films)
+    with pytest.raises(MissingError, match="read it, then run the script by `dcurate nemo --trust-remote-code`"):
+        of("stages.video.embedding.cosmos_embed1", "CosmosEmbed1EmbeddingStage")().setup()
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     generation, enhancement = (
         of("stages.video.caption.caption_generation", "CaptionGenerationStage"),
@@ -349,7 +353,7 @@ def test_a_clip_that_cannot_be_decoded_stays_with_a_reason(data: bytes | None, t
     assert set(about["errors"]) == set(bad.errors)
 
 
-def test_embeddings_are_arrays_and_parquet_and_no_pickle(tmp_path: Path) -> None:
+def test_embeddings_are_pickles_of_arrays_and_parquet_as_nemo_curators(tmp_path: Path) -> None:
     task = clip_task(film(), film(frames=30))
     vectors = [np.arange(8, dtype=np.float32)[None] + number for number in range(2)]
     for clip, vector in zip(task.data.clips, vectors, strict=True):
@@ -360,14 +364,14 @@ def test_embeddings_are_arrays_and_parquet_and_no_pickle(tmp_path: Path) -> None
     writer.process(task)
     writer.teardown()
     for clip, vector in zip(task.data.clips, vectors, strict=True):
-        held = np.load(tmp_path / "ce1_embd" / f"{clip.uuid}.npy", allow_pickle=False)
+        held = pickle.loads((tmp_path / "ce1_embd" / f"{clip.uuid}.pickle").read_bytes())
+        assert (held.dtype, held.shape) == (vector.dtype, vector.shape)
         assert np.array_equal(held, vector)
     name = uuid.uuid5(uuid.NAMESPACE_URL, "/films/talk.mp4_0")
     rows = pq.read_table(tmp_path / "ce1_embd_parquet" / f"{name}.parquet").to_pylist()
     assert rows == [
         {"id": str(c.uuid), "embedding": v[0].tolist()} for c, v in zip(task.data.clips, vectors, strict=True)
     ]
-    assert not list(tmp_path.rglob("*.pickle"))
     assert documents(tmp_path)["processed_clip_chunks/talk.mp4_0.json"]["num_clips_with_embeddings"] == 2
 
 
@@ -406,3 +410,73 @@ def test_clips_of_a_film_are_tasks_of_some_seconds() -> None:
     assert [made.data.source_bytes for made in tasks] == [None, None]
     _, frames = decoded(io.BytesIO(tasks[1].data.clips[-1].buffer))
     assert len(frames) == 10
+
+
+def test_the_splitting_tutorial_embeds_by_cosmos_embed1_where_its_code_is_trusted(films: Path, tmp_path: Path) -> None:
+    tiny_cosmos(tmp_path / "models" / "nvidia" / "Cosmos-Embed1-336p")
+    arguments = ["--video-dir", films, "--output-path", tmp_path / "out", "--transcode-encoder", "libvpx-vp9"]
+    arguments += ["--fixed-stride-split-duration", "2", "--limit-clips", "0", "--model-dir", tmp_path / "models"]
+    arguments += ["--embedding-algorithm", "cosmos-embed1-336p"]
+    for trusting in ([], ["--trust-remote-code"]):
+        command = [sys.executable, "-m", "dcurate.cli", "nemo", *trusting, tutorial(tmp_path), *arguments]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        done = subprocess.run(
+            [str(part) for part in command], cwd=tmp_path, env=environment, capture_output=True, text=True,
+            timeout=240, check=False,
+        )  # fmt: skip
+        assert (done.returncode == 0) == bool(trusting), done.stderr
+        if not trusting:
+            assert "dcurate nemo --trust-remote-code" in done.stderr
+    written = documents(tmp_path / "out")
+    for name, count in (("moving.mp4", 2), ("below/still.avi", 1)):
+        clips = written[f"processed_clip_chunks/{name}_0.json"]["clips"]
+        assert written[f"processed_clip_chunks/{name}_0.json"]["num_clips_with_embeddings"] == len(clips) == count
+        table = f"{uuid.uuid5(uuid.NAMESPACE_URL, f'{films / name}_0')}.parquet"
+        rows = pq.read_table(tmp_path / "out" / "ce1_embd_parquet" / table).to_pylist()
+        assert [row["id"] for row in rows] == clips
+        for row in rows:
+            held = pickle.loads((tmp_path / "out" / "ce1_embd" / f"{row['id']}.pickle").read_bytes())
+            assert (held.dtype, held.shape) == (np.float16, (1, 12))
+            assert held[0].tolist() == row["embedding"]
+            assert np.linalg.norm(row["embedding"]) == pytest.approx(1, abs=1e-2)
+
+
+def test_embeddings_and_texts_of_cosmos_embed1_are_those_of_its_own_calls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tiny_cosmos(tmp_path / "nvidia" / "Cosmos-Embed1-336p")
+    monkeypatch.setenv("DCURATE_NEMO_TRUST_REMOTE_CODE", "1")
+    frames_of, embedding_of = of(
+        "stages.video.embedding.cosmos_embed1", "CosmosEmbed1FrameCreationStage", "CosmosEmbed1EmbeddingStage"
+    )
+    extraction = of("stages.video.clipping.clip_frame_extraction", "ClipFrameExtractionStage")(target_fps=[2.0])
+    policy, extract = of("utils.decoder_utils", "FrameExtractionPolicy", "extract_frames")
+    files = [film(frames=150, pictures=moving), film(frames=40), film(frames=3), None]
+    texts = ["the quick brown fox", "a model reads tokens", "the dog"]
+    task = extraction.process(clip_task(*files))
+    extraction.teardown()
+    stages = [frames_of(str(tmp_path)), embedding_of(str(tmp_path), texts_to_verify=texts)]
+    for stage in stages:
+        stage.setup_on_node()
+        stage.setup()
+        task = stage.process(task)
+        stage.teardown()
+    model = AutoModel.from_pretrained(folder, trust_remote_code=True).eval()
+    processor = AutoProcessor.from_pretrained(folder, trust_remote_code=True)
+    words = processor(text=texts, return_tensors="pt")
+    first, second, short, empty = task.data.clips
+    for clip, data, fps in ((first, files[0], 2), (second, files[1], 8)):  # 4 frames at 2 a second, 7 at 4
+        frames = extract(data, policy.sequence, sample_rate_fps=fps)
+        batch = np.stack(frames[:: len(frames) // 8][:8])[None].transpose(0, 1, 4, 2, 3)
+        with torch.no_grad():
+            videos = processor(videos=batch, return_tensors="pt")["videos"]
+            vector = model.get_video_embeddings(videos=videos).visual_proj
+            likely = (100 * vector @ model.get_text_embeddings(**words).text_proj.T).softmax(dim=-1)[0]
+        np.testing.assert_allclose(clip.cosmos_embed1_embedding, vector.half().numpy(), atol=2e-3)
+        assert clip.cosmos_embed1_text_match[0] == texts[int(likely.argmax())]
+        assert clip.cosmos_embed1_frames is None
+        assert clip.extracted_frames == {}
+    assert short.cosmos_embed1_embedding is None
+    assert short.errors == {"cosmos_embed1_frames": "empty"}
+    assert empty.errors["buffer"] == "empty"
+    assert empty.cosmos_embed1_embedding is None

@@ -7,6 +7,7 @@ import io
 import json
 import logging
 import os
+import pickle
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -30,8 +31,8 @@ _log = logging.getLogger("dcurate.compat.nemo")
 class ClipWriterStage(VideoTaskStage):
     """Write clips, their documents, previews and embeddings in NeMo Curator's folders.
 
-    Files are replaced. Embeddings are ``ce1_embd/UUID.npy`` instead of a pickle, which runs code when it is read, and
-    ``ce1_embd_parquet/UUID.parquet``, as there. The document of a film says in ``errors`` why it has no clips.
+    Files are replaced. Embeddings are ``ce1_embd/UUID.pickle``, arrays of NumPy, and all of a film
+    ``ce1_embd_parquet/UUID.parquet``. The document of a film says in ``errors`` why it has no clips.
 
     Args:
         output_path: directory to write to, local or a URL.
@@ -181,9 +182,7 @@ class ClipWriterStage(VideoTaskStage):
                     _log.error("Clip %s window %d has no webp", clip.uuid, window.start_frame)
             if clip.cosmos_embed1_embedding is not None:
                 counts.num_with_embeddings = 1
-                file = io.BytesIO()
-                np.save(file, clip.cosmos_embed1_embedding, allow_pickle=False)
-                put(f"ce1_embd/{clip.uuid}.npy", file.getvalue())
+                put(f"ce1_embd/{clip.uuid}.pickle", pickle.dumps(np.asarray(clip.cosmos_embed1_embedding)))
             elif self.generate_embeddings and self.embedding_algorithm.startswith("cosmos-embed1"):
                 _log.error("Clip %s from %s has no Cosmos-Embed1 embedding", clip.uuid, clip.source_video)
         document = self._document(clip, video, found, folder)
