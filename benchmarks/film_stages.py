@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
 import torch
 from transformers import ViTConfig, ViTModel
 
 from benchmarks.sleeping import Diary
-from dcurate import DocumentBatch, MediaReader, ProcessingStage, WorkerMetadata
+from dcurate import MediaReader, WorkerMetadata
 from dcurate.llm import Generate
 from dcurate.models import ImageEmbedding
 from dcurate.video import CaptionWindows, ClipRows, ExtractFrames, FindShots, PoolFrames, ShotClips
@@ -94,27 +92,7 @@ class LoggedClipRows(LoggedStage, ClipRows):
 
 
 class LoggedFrames(LoggedStage, ExtractFrames):
-    """Decodes films, and makes rows of the frames of all clips."""
-
-
-@dataclass
-class ClipBatches(ProcessingStage[DocumentBatch, DocumentBatch]):
-    """A batch of the frames of each clip, so that the clips of a film spread over slots."""
-
-    name: str = "clip_batches"
-
-    def is_fanout_stage(self) -> bool:
-        return True
-
-    def process(self, task: DocumentBatch) -> list[DocumentBatch]:
-        table = task.to_arrow()
-        first = np.flatnonzero(table["frame_number"].to_numpy() == 0)
-        stops = [*first[1:].tolist(), table.num_rows]
-        return [task.with_data(table.slice(start, stop - start)) for start, stop in zip(first, stops, strict=True)]
-
-
-class LoggedClipBatches(LoggedStage, ClipBatches):
-    """The fan-out."""
+    """Decodes films, and makes a batch of the frames of each clip, so that the clips of a film spread over slots."""
 
 
 class LoggedEmbedding(LoggedStage, ImageEmbedding):

@@ -14,7 +14,8 @@ and of all that it started, once everything is loaded. Tools take turns; of `_RO
 in ``dcurate_testing.nemo_motion``. ``memory`` measures all signals of a film of two hours, whose packets are those of a
 drawn one, again and again: ``peak_rss_mb`` adds up the most memory that the process held and its child that decodes;
 ``template_mb`` is that of the process which the child was forked from, and whose pages it shares; ``peak_pss_mb`` is
-the most memory of all three at any one look, each page counted once.
+the most memory of all three at any one look, each page counted once. ``extract_frames`` is the same of a frame each
+second of that film, ``frames_mb`` of JPEG files.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from benchmarks.make_films import HEIGHT, WIDTH, shot
 from benchmarks.measure import MB, job, measure, peak_mb, versions
 from dcurate import DocumentBatch
 from dcurate.media.refs import Ref, ref_array
-from dcurate.video import FramePolicy, VideoSignals, VideoStage
+from dcurate.video import ExtractFrames, FramePolicy, VideoSignals, VideoStage
 from dcurate_testing import nemo_motion
 from dcurate_testing.film_frames import CountFrames
 
@@ -259,8 +260,10 @@ def memory(folder: Path) -> dict[str, Any]:
         path = Path(place, "long.mp4")
         _repeat(data, path)
         usage = measure(job(f"{__name__}:watched", path=str(path)))
+        frames = measure(job(f"{__name__}:extracted", path=str(path)))
         size_mb = round(path.stat().st_size / MB, 1)
-    return {"file_mb": size_mb, **usage.result, "peak_pss_mb": round(usage.tree.pss_mb, 1)}
+    peak_mb = {"peak_pss_mb": round(usage.tree.pss_mb, 1)}
+    return {"file_mb": size_mb, **usage.result, **peak_mb, "extract_frames": frames.result}
 
 
 def _repeat(data: bytes, path: Path) -> None:
@@ -284,12 +287,28 @@ def watched(path: str) -> dict[str, Any]:
     stage = VideoSignals(text=True)
     begin = time.process_time()
     [row] = stage.process(DocumentBatch(data=pa.table({"media_ref": ref_array([Ref(path)])}))).to_arrow().to_pylist()
+    peaks = _peaks(begin)
+    stage.teardown()
+    return {"hours": round(row["video_decoded_frames"] / _RATE / 3600, 3), **peaks}
+
+
+def extracted(path: str) -> dict[str, Any]:
+    """Extract a frame each second of a film, more than fit into memory; the peaks are those of the kernel."""
+    stage = ExtractFrames(FramePolicy("per_second", 1), max_frame_bytes="8GiB")
+    begin = time.process_time()
+    made = stage.process(DocumentBatch(data=pa.table({"media_ref": ref_array([Ref(path)])})))
+    peaks = _peaks(begin)
+    stage.teardown()
+    size = sum(batch.to_arrow()["bytes"].nbytes for batch in made)
+    return {"frames": sum(batch.num_items for batch in made), "frames_mb": round(size / MB, 1), **peaks}
+
+
+def _peaks(begin: float) -> dict[str, float]:
+    """Peaks of this process and its children, and their CPU-seconds since `begin` of this one."""
     children = _children()
     cpu_s = time.process_time() - begin + _cpu_s(children) - time.process_time()
     own_mb, [template_mb, child_mb] = peak_mb(), sorted(map(peak_mb, children))
-    stage.teardown()
     return {
-        "hours": round(row["video_decoded_frames"] / _RATE / 3600, 3),
         "peak_rss_mb": round(own_mb + child_mb, 1),
         "own_mb": round(own_mb, 1),
         "child_mb": round(child_mb, 1),

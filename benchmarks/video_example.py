@@ -31,7 +31,6 @@ from typing import Any, ClassVar
 from benchmarks import film_stages
 from benchmarks.film_stages import (
     LoggedCaptions,
-    LoggedClipBatches,
     LoggedClipRows,
     LoggedClips,
     LoggedEmbedding,
@@ -130,8 +129,7 @@ class FilmScenario(Scenario):
             LoggedShots(),
             LoggedClips(whole_shots),
             LoggedClipRows(),
-            LoggedFrames(height=_HEIGHT),
-            LoggedClipBatches(),
+            LoggedFrames(height=_HEIGHT, max_films_per_batch=1),
             *embeddings,
             LoggedPooling(dict.fromkeys(GPU_S, "mean")),
             LoggedWindows(height=_HEIGHT),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -23,21 +22,22 @@ from dcurate.isolate.sandbox import ChildAnswer
 from dcurate.media.faults import quarantined
 from dcurate.media.refs import BYTES, REF, refs_of
 from dcurate.media.stage import with_columns
+from dcurate.video.frame_batches import (
+    COLUMNS,
+    FRAME_COUNT,
+    FRAME_NUMBER,
+    FRAME_S,
+    FrameBatches,
+    FrameStore,
+    KeptFrame,
+    rows_of_frames,
+)
 from dcurate.video.policy import FramePolicy
 from dcurate.video.stage import Collector, VideoStage
 
 ImageFormat = Literal["jpeg", "png"]
 Reduction = Literal["mean", "min", "max"]
 
-#: Columns of frames, beside `BYTES`.
-FRAME_S, FRAME_NUMBER, FRAME_COUNT = "frame_s", "frame_number", "frame_count"
-#: The frames of a film: their times in seconds, and their files.
-Film = tuple[list[float], list[bytes]]
-
-#: Bytes of frames in a batch, about; a film is never cut.
-_BATCH = 2**26
-#: Bytes of frames that a call holds in memory; what is more is on disk.
-_IN_MEMORY = 2**28
 #: Rows whose films are decoded before their frames are put into batches, at least.
 _ROWS = 8
 
@@ -72,8 +72,8 @@ class ExtractFrames(VideoStage):
     A batch has about 64 MiB of frames and whole films, in order; with `max_films_per_batch` fewer, so that the clips of
     a film, or films, spread over slots of the stages that follow. A film or clip whose frames take more than
     `max_frame_bytes` goes to quarantine as ``too many frames``, and one of which no frame is chosen as ``no frames``;
-    other faults are those of `VideoStage`. Where a batch becomes more than 256 MiB of frames, the rest waits in
-    temporary files, not in memory.
+    other faults are those of `VideoStage`. Frames beyond 64 MiB wait in temporary files for their batch, and batches
+    beyond 256 MiB stay in such files, however long a film is.
 
     Args:
         policy: which frames. NeMo Curator's ``sequence`` at a ``target_fps`` is ``FramePolicy("per_second",
@@ -113,13 +113,9 @@ class ExtractFrames(VideoStage):
     max_frame_bytes: int | str = "256MiB"
     max_films_per_batch: int | None = None
     name: str = "extract_frames"
+    _store: FrameStore | None = field(default=None, init=False, repr=False, compare=False)
 
-    columns: ClassVar[Mapping[str, pa.DataType]] = {
-        BYTES: pa.large_binary(),
-        FRAME_S: pa.float64(),
-        FRAME_NUMBER: pa.int64(),
-        FRAME_COUNT: pa.int64(),
-    }
+    columns: ClassVar[Mapping[str, pa.DataType]] = COLUMNS
     function: ClassVar[str] = "dcurate.video.encoding:watch"
 
     def __post_init__(self) -> None:
@@ -152,11 +148,19 @@ class ExtractFrames(VideoStage):
         return True
 
     def collector(self) -> Collector:
-        return _Frames()
+        return _Frames(self._store or FrameStore())
 
     def process(self, task: DocumentBatch) -> list[DocumentBatch]:  # type: ignore[override]
-        table = DocumentBatch.given(task).to_arrow()
-        batches, rejections = _FrameBatches(self.max_films_per_batch), list[Rejection]()
+        self._store = FrameStore()
+        try:
+            return self._batches(DocumentBatch.given(task), self._store)
+        finally:
+            self._store.close()
+            self._store = None
+
+    def _batches(self, task: DocumentBatch, store: FrameStore) -> list[DocumentBatch]:
+        table = task.to_arrow()
+        batches, rejections = FrameBatches(store, self.max_films_per_batch), list[Rejection]()
         for rows in _parts(table):
             answers = self.answers(rows)
             kept = quarantined(task.with_data(rows), answers, self.name)
@@ -164,72 +168,24 @@ class ExtractFrames(VideoStage):
             films = [answer for answer in answers if not isinstance(answer, MediaFault)]
             for number, film in enumerate(films):
                 batches.add(kept.to_arrow().slice(number, 1), film)
-        made = [task.with_data(rows) for rows in batches.all() or [_rows(table.slice(0, 0), None)]]
+        made = [task.with_data(rows) for rows in batches.all() or [rows_of_frames(table.slice(0, 0), [], [], 0, 0)]]
         return [replace(made[0], rejections=tuple(rejections)), *made[1:]]
 
 
 class _Frames:
     """Collects the frames of a clip: times and files."""
 
-    def __init__(self) -> None:
+    def __init__(self, store: FrameStore) -> None:
+        self._store = store
         self._times: list[float] = []
-        self._files: list[bytes] = []
+        self._files: list[KeptFrame] = []
 
     def take(self, answer: ChildAnswer) -> None:
         self._times.append(float(answer.value["frame_s"]))
-        self._files += answer.blobs[:1]
+        self._files += map(self._store.keep, answer.blobs[:1])
 
     def row(self, answer: ChildAnswer) -> Sequence[Any]:
         return self._times, self._files
-
-
-class _FrameBatches:
-    """Makes batches of the frames of films, in order, each of whole films and about 64 MiB.
-
-    Batches beyond the first 256 MiB are in files on disk, which are deleted at once and mapped into memory.
-
-    Args:
-        most_films: largest number of films of a batch; None for any number.
-    """
-
-    def __init__(self, most_films: int | None) -> None:
-        self._most_films, self._held = most_films, 0
-        self._open, self._size = list[pa.Table](), 0
-        self._made = list[pa.Table]()
-
-    def add(self, row: pa.Table, film: Film) -> None:
-        """Add the frames of a film.
-
-        Args:
-            row: the row of the film, as a table.
-            film: times and files of its frames.
-        """
-        size = sum(map(len, film[1]))
-        if self._open and (self._size + size > _BATCH or len(self._open) == self._most_films):
-            self._end()
-        self._open.append(_rows(row, film))
-        self._size += size
-
-    def all(self) -> list[pa.Table]:
-        """Return the tables of all batches."""
-        if self._open:
-            self._end()
-        return self._made
-
-    def _end(self) -> None:
-        rows = pa.concat_tables(self._open)
-        self._held += self._size
-        self._open, self._size = [], 0
-        self._made.append(rows if self._held <= _IN_MEMORY else _mapped(rows))
-
-
-def _mapped(rows: pa.Table) -> pa.Table:
-    """Return a table that is mapped from a file on disk, which has no name any more."""
-    with tempfile.NamedTemporaryFile(prefix="dcurate-frames-") as file:
-        with pa.ipc.new_file(file, rows.schema) as writer:
-            writer.write_table(rows)
-        file.flush()
-        return pa.ipc.open_file(pa.memory_map(file.name)).read_all()
 
 
 def _parts(table: pa.Table) -> Iterator[pa.Table]:
@@ -244,22 +200,6 @@ def _parts(table: pa.Table) -> Iterator[pa.Table]:
             start = number + 1
     if start < table.num_rows:
         yield table.slice(start)
-
-
-def _rows(row: pa.Table, film: Film | None) -> pa.Table:
-    """Return a row for each frame of a film, with the columns of the row of the film."""
-    times, files = film or ([], [])
-    values = {
-        BYTES: files,
-        FRAME_S: times,
-        FRAME_NUMBER: range(len(files)),
-        FRAME_COUNT: [len(files)] * len(files),
-    }
-    added = pa.table({name: pa.array(values[name], kind) for name, kind in ExtractFrames.columns.items()})
-    carried = row.drop_columns([name for name in added.column_names if name in row.column_names])
-    if not carried.column_names:
-        return added
-    return with_columns(carried.take(pa.array([0] * len(files), pa.int64())), added)
 
 
 @dataclass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import tracemalloc
 from contextlib import contextmanager
 
 import numpy as np
@@ -14,7 +15,7 @@ from dcurate import DocumentBatch, InlineExecutor, Pipeline
 from dcurate.errors import DataError, PipelineError
 from dcurate.images import ImageSignals
 from dcurate.media.refs import Ref, ref_array
-from dcurate.video import ExtractFrames, FramePolicy, PoolFrames
+from dcurate.video import ExtractFrames, FramePolicy, PoolFrames, frame_batches
 from dcurate.video import frames as frames_module
 from tests.video.films import film
 
@@ -72,7 +73,7 @@ def test_every_clip_of_a_film_has_its_own_frames(tmp_path):
 
 
 def test_batches_are_bounded_and_films_whole(monkeypatch):
-    monkeypatch.setattr(frames_module, "_BATCH", 3_000)
+    monkeypatch.setattr(frame_batches, "_BATCH", 3_000)
     data = film(frames=75)
     with extracting(image_format="png") as extract:
         batches = extract({"n": list(range(6)), "bytes": [data, b"", data, data, data, data]})
@@ -109,15 +110,41 @@ def test_frames_beyond_a_limit_are_on_disk_and_the_rows_the_same(tmp_path, monke
     with extracting() as extract:
         [expected] = extract(table)
     monkeypatch.setattr(frames_module, "_ROWS", rows)
-    monkeypatch.setattr(frames_module, "_BATCH", 2_000)
-    monkeypatch.setattr(frames_module, "_IN_MEMORY", 4_000)
+    monkeypatch.setattr(frame_batches, "_BATCH", 2_000)
+    monkeypatch.setattr(frame_batches, "_IN_MEMORY", 4_000)
+    monkeypatch.setattr(frame_batches, "_PIECE", 1_000)
+    monkeypatch.setattr(frame_batches, "_WAITING", 1_500)
     mapped = []
-    spill = frames_module._mapped
-    monkeypatch.setattr(frames_module, "_mapped", lambda rows: mapped.append(rows.num_rows) or spill(rows))
+    spill = frame_batches._mapped
+    monkeypatch.setattr(frame_batches, "_mapped", lambda pieces: mapped.append(True) or spill(pieces))
     with extracting() as extract:
         batches = extract(table)
     assert mapped
     assert table_of(batches).combine_chunks().equals(expected.to_arrow().combine_chunks(), check_metadata=True)
+
+
+def noise(number):
+    return np.random.default_rng(number).integers(0, 256, (96, 128, 3), np.uint8)
+
+
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_frames_of_a_film_are_not_in_memory_together(tmp_path, monkeypatch, is_cut):
+    """Neither of a whole film nor of its clips: Python holds a few of the frames, whose files have 2 MB together."""
+    for limit in ("_BATCH", "_IN_MEMORY", "_PIECE", "_WAITING"):
+        monkeypatch.setattr(frame_batches, limit, 100_000)
+    (tmp_path / "a.mp4").write_bytes(film(frames=100, pictures=noise))
+    spans = [(start / 5, (start + 1) / 5) for start in range(20)] if is_cut else [(None, None)]
+    refs = [Ref(str(tmp_path / "a.mp4"), start_s=start, stop_s=stop) for start, stop in spans]
+    with extracting(policy=FramePolicy("all"), image_format="png") as extract:
+        extract({"media_ref": ref_array(refs[:1])})
+        tracemalloc.start()
+        batches = extract({"media_ref": ref_array(refs)})
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    files = [row for batch in batches for row in batch.to_arrow()["bytes"].to_pylist()]
+    assert len(files) >= 95
+    assert sum(map(len, files)) > 2_000_000
+    assert peak < 1_000_000
 
 
 def test_a_film_with_too_many_or_no_frames_goes_to_quarantine(tmp_path):
