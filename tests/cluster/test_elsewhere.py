@@ -6,7 +6,6 @@ import importlib
 import json
 import logging
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +16,6 @@ from distributed import Client
 
 import dcurate
 from dcurate import (
-    AttachedCluster,
     DaskExecutor,
     DocumentBatch,
     JsonlReader,
@@ -30,7 +28,8 @@ from dcurate.cluster import versions
 from dcurate.core import extras
 from dcurate.core.owner import owner_here
 from dcurate.events import Event, SlotsChanged
-from tests.conftest import ROOT, process, scheduler_and_workers, wait_for, wait_for_workers, workers_of
+from tests.cluster.joining import FILES, run_that_is_joined
+from tests.conftest import ROOT, free_port, process, scheduler_and_workers, wait_for, wait_for_workers, workers_of
 
 pytestmark = pytest.mark.cluster
 
@@ -113,73 +112,11 @@ def test_another_version_is_refused_in_one_sentence(
         )
 
 
-class Slow(ProcessingStage[DocumentBatch, DocumentBatch]):
-    """Waits with the second batch until the file ``refused`` exists, for a minute at most."""
-
-    def __init__(self, folder: str) -> None:
-        self.folder = folder
-
-    def process(self, task: DocumentBatch) -> DocumentBatch:
-        first, refused = Path(self.folder, "first"), Path(self.folder, "refused")
-        limit = time.monotonic() + 60
-        while first.exists() and not refused.exists() and time.monotonic() < limit:
-            time.sleep(0.1)
-        first.touch()
-        return task
-
-
-class Touch(logging.Handler):
-    """Makes a file when a worker is refused."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__()
-        self.path = path
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if "takes no part" in record.getMessage():
-            self.path.touch()
-
-
 OTHER_NUMBA = """
 import importlib.metadata as found
 version = found.version
 found.version = lambda name: "99.1" if name == "numba" else version(name)
 """
-
-
-def test_a_worker_that_joins_with_another_version_takes_no_part(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "other").mkdir()
-    (tmp_path / "in").mkdir()
-    (tmp_path / "other" / "sitecustomize.py").write_text(OTHER_NUMBA)
-    for number in range(20):
-        (tmp_path / "in" / f"{number:02}.jsonl").write_text(f'{{"text": "{number}"}}\n')
-    reader = JsonlReader(str(tmp_path / "in"), files_per_partition=1)
-    pipeline = Pipeline("p", stages=[reader, Slow(str(tmp_path)), JsonlWriter(str(tmp_path / "out"))])
-    with scheduler_and_workers(tmp_path) as address, AttachedCluster(address) as cluster:
-        monkeypatch.setattr(logging.getLogger("dcurate"), "handlers", [Touch(tmp_path / "refused")])
-        stream = pipeline.stream(DaskExecutor(cluster=cluster))
-        next(stream)
-        joining = [sys.executable, "-m", "dask", "worker", address, "--nthreads", "1", "--no-nanny", "--no-dashboard"]
-        path = f"{tmp_path / 'other'}:{ROOT}"
-        with process(*joining, log=tmp_path / "joined.log", PYTHONPATH=path):
-            wait_for_workers(address, 2)
-            with caplog.at_level(logging.WARNING, "dcurate"):
-                list(stream)
-    [said] = [record.message for record in caplog.records if "takes no part" in record.message]
-    assert "it has numba 99.1, and the scheduler has " in said
-    assert len(rows(tmp_path / "out")) == 20
-
-
-def test_the_version_that_counts_is_that_of_the_modules_that_were_loaded(tmp_path: Path) -> None:
-    with (
-        cluster_in(tmp_path, worker="import dcurate; dcurate.__version__ = '99.1'; ") as address,
-        pytest.raises(ResourceError, match=f"has dcurate 99.1, and this process has {dcurate.__version__};"),
-    ):
-        Pipeline("p", stages=[NeedsMore()]).run(
-            DaskExecutor(cluster=address), initial_tasks=[DocumentBatch()], observers=[]
-        )
 
 
 class NeedsColors(ProcessingStage[DocumentBatch, DocumentBatch]):
@@ -190,6 +127,58 @@ class NeedsColors(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
         return task
+
+
+class LoadsColors(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """A stage whose worker loads a library that it does not say it needs."""
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        importlib.import_module("colorsys")
+        vars(self).update(state)
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        return task
+
+
+WITHOUT_COLORS = "import sys; sys.modules['colorsys'] = None"
+
+
+@pytest.mark.parametrize(
+    ("before", "stage", "reason"),
+    [
+        (OTHER_NUMBA, NeedsColors(), "it has numba 99.1, and the scheduler has "),
+        (WITHOUT_COLORS, NeedsColors(), "stage 'needs_colors': No module named 'colorsys'"),
+        (WITHOUT_COLORS, LoadsColors(), "it cannot load operator 'jsonl_reader-"),
+        ("import sys; sys.modules['dcurate'] = None", NeedsColors(), "it ended before it said what it has"),
+    ],
+    ids=["version", "library", "loads", "dcurate"],
+)
+def test_a_stale_worker_that_joins_a_run_is_left_out_with_a_notice(
+    before: str, stage: ProcessingStage[Any, Any], reason: str, tmp_path: Path
+) -> None:
+    (tmp_path / "in").mkdir()
+    program = f"import sys; sys.path[:0] = [{str(ROOT)!r}]\n{before}\nfrom dask.__main__ import main; main()"
+    with scheduler_and_workers(tmp_path) as address, Client(address, set_as_default=False) as client:
+        (good,) = workers_of(client)
+        stale = f"tcp://127.0.0.1:{free_port()}"
+        where = ["--listen-address", stale, "--nthreads", "1", "--no-nanny", "--no-dashboard"]
+        command = [sys.executable, "-c", program, "worker", address, *where, "--local-directory", str(tmp_path)]
+        joining = process(*command, log=tmp_path / "joined.log")
+        heard = run_that_is_joined(address, tmp_path / "in", tmp_path / "out", joining, [stage])
+    assert heard.slots == [good]
+    [said] = heard.notices
+    assert said.startswith(f"worker {stale} takes no part in the run: {reason}")
+    assert len(rows(tmp_path / "out")) == FILES
+
+
+def test_the_version_that_counts_is_that_of_the_modules_that_were_loaded(tmp_path: Path) -> None:
+    with (
+        cluster_in(tmp_path, worker="import dcurate; dcurate.__version__ = '99.1'; ") as address,
+        pytest.raises(ResourceError, match=f"has dcurate 99.1, and this process has {dcurate.__version__};"),
+    ):
+        Pipeline("p", stages=[NeedsMore()]).run(
+            DaskExecutor(cluster=address), initial_tasks=[DocumentBatch()], observers=[]
+        )
 
 
 class Slots:

@@ -40,7 +40,8 @@ from dcurate.engine.config import ExecutorConfig
 from dcurate.engine.dask.backend import DaskBackend
 from dcurate.engine.dask.compilation import compile_ahead
 from dcurate.engine.dask.compiled_code import compiled_once
-from dcurate.engine.dask.mounts import check_mounts
+from dcurate.engine.dask.mounts import check_mounts, mounts_of
+from dcurate.engine.dask.needs import WorkerNeeds
 from dcurate.engine.dask.observation import RunConfig
 from dcurate.engine.dask.own_modules import travelling
 from dcurate.engine.dask.run_share import check_limits
@@ -202,16 +203,22 @@ class DaskSession:
         """What the run may use of a cluster beside others."""
         return {name: getattr(self.config, name) for name in ("share", "priority", "max_cpus", "max_gpus")}
 
-    def _check_mounts(self, plan: Plan, accounting: RunAccounting) -> None:
-        """Refuse workers of other hosts that see another output or input than this process.
+    def _needs(self, job: Round, accounting: RunAccounting, stack: ExitStack) -> WorkerNeeds:
+        """Return what workers must have and see, also those that join later; leave out those that see something else.
 
         Raises:
-            ResourceError: names the workers and hosts.
+            ResourceError: no worker sees the same output and input as this process; names workers and hosts.
+            DataError: the output cannot be written.
         """
-        sink, first = plan.sink, accounting.first_split()
+        sink, first = job.plan.sink, None if job.phase else accounting.first_split()
         output = None if sink is None else Directory(sink.output_path, sink.storage_options or {})
         parts = first.parts[:1] if isinstance(first, FileGroup) else ()
-        check_mounts(self.client, self.left_out, output, parts)
+        mounts = stack.enter_context(mounts_of(output, parts))
+        if not job.phase:
+            blind = check_mounts(self.client, self.left_out, mounts)
+            _warn(blind)
+            self.left_out.update(blind)
+        return WorkerNeeds(tuple(libraries(job.plan.parts)), mounts)
 
     def _gpus_for(self, plan: Plan) -> bool:
         """Whether there is or will be a GPU; True without asking if no stage of the plan makes its GPU optional."""
@@ -247,7 +254,6 @@ class DaskSession:
             worker_timeout_s=self.config.worker_timeout_s,
             scheduler_timeout_s=self.config.scheduler_timeout_s,
             policies=pickled_policies([policy for policy in self.policies if not isinstance(policy, Speculation)]),
-            left_out=frozenset(self.left_out),
             pipeline=job.pipeline,
             owner=present_owner().person,
             output=job.output,
@@ -256,20 +262,21 @@ class DaskSession:
         )
         speculation = next((policy for policy in self.policies if isinstance(policy, Speculation)), None)
         self.cluster.settle()
-        if not isinstance(self.cluster, LocalCluster) and not job.phase:
-            self._check_mounts(job.plan, accounting)
-        if isinstance(self.cluster, LocalCluster):
-            compile_ahead(self.client, job.kernels, accounting)
-        known = compat.identify_workers(self.client)
-        workers = [worker for address, worker in known.items() if address not in self.left_out]
-        accounting.workers = len(workers)
-        cache, keys = RateCache(), _cache_keys(job.plan, workers)
-        config = replace(config, priors=_priors(cache, keys))
-        memory = sum(int(worker["memory_limit"] or 0) for worker in workers)
-        budget = min(memory, self.cluster.memory or memory) * self.config.memory_share
-        flow = Flow([operator.batch_size for operator in job.plan.operators], budget, job.delivers, self._sequential)
         failures: list[str] = []
         with ExitStack() as stack:
+            if isinstance(self.cluster, LocalCluster):
+                compile_ahead(self.client, job.kernels, accounting)
+            else:
+                config = replace(config, needs=dumps(self._needs(job, accounting, stack)))
+            known = compat.identify_workers(self.client)
+            workers = [worker for address, worker in known.items() if address not in self.left_out]
+            accounting.workers = len(workers)
+            cache, keys = RateCache(), _cache_keys(job.plan, workers)
+            config = replace(config, priors=_priors(cache, keys), left_out=frozenset(self.left_out))
+            memory = sum(int(worker["memory_limit"] or 0) for worker in workers)
+            budget = min(memory, self.cluster.memory or memory) * self.config.memory_share
+            batch_sizes = [operator.batch_size for operator in job.plan.operators]
+            flow = Flow(batch_sizes, budget, job.delivers, self._sequential)
             stack.callback(_forget_run, self.client, job.run_key)
             if not isinstance(self.cluster, LocalCluster):
                 stack.enter_context(compiled_once(self.client, job.kernels, accounting))

@@ -1,12 +1,13 @@
-"""Check, before a run, that all workers see the same output and input as the driver."""
+"""Check that workers see the same output and input as the driver: all before a run, and others as they join."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import uuid
-from collections.abc import Container, Sequence
-from contextlib import suppress
+from collections.abc import Container, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 
 from distributed import Client, Worker
 
@@ -21,73 +22,114 @@ from dcurate.fs.stores import TMP, Directory
 LOOK_S = 8.0
 #: Workers that an error names.
 MAX_NAMED = 3
+_FIX = "mount the same storage at the same path on every host"
 
 
-def check_mounts(client: Client, left_out: Container[str], output: Directory | None, parts: Sequence[FilePart]) -> None:
-    """Have each worker read a token that this process writes to the output, and look at the first input file.
+@dataclass(frozen=True)
+class Mounts:
+    """What each worker of a run must see.
 
     Args:
-        client: client of the cluster.
-        left_out: addresses of the workers that take no part in the run.
+        output: the output, which is locked for the run and holds a token; None for none.
+        name: file of the token.
+        token: its content.
+        files: paths and sizes of input files.
+    """
+
+    output: Directory | None = None
+    name: str = ""
+    token: bytes = b""
+    files: tuple[tuple[str, int], ...] = ()
+
+    def trouble(self) -> str:
+        """Return what this process does not see, as the end of a sentence about its host; empty if it sees all."""
+        try:
+            if self.output is not None and self.output.read(self.name) != self.token:
+                return f"has another directory, or none, at the output {self.output.url!r}"
+        except DcurateError as error:
+            return f"cannot read the output: {error}"
+        for path, size in self.files:
+            try:
+                seen = os.stat(path).st_size
+            except OSError as error:
+                return f"does not see the input file {path!r} ({error.strerror})"
+            if seen != size:
+                return f"sees another input file {path!r}, of {seen:,} bytes and not {size:,}"
+        return ""
+
+    def __str__(self) -> str:
+        """Name the output and the files."""
+        return " and ".join([*([] if self.output is None else [self.output.url]), *(path for path, _ in self.files)])
+
+
+@contextmanager
+def mounts_of(output: Directory | None, parts: Sequence[FilePart]) -> Iterator[Mounts]:
+    """Write a token to an output, for as long as the ``with`` statement lasts.
+
+    Args:
         output: the output, which is locked for the run; None for none.
         parts: parts of input files; only those on disks are looked at, as stores are the same everywhere.
 
     Raises:
-        ResourceError: workers see another output or input; names them and their hosts.
         DataError: the output cannot be written.
     """
-    files = [(part.path, part.size) for part in parts if part.path.startswith("/") and os.path.exists(part.path)]
+    files = tuple((part.path, part.size) for part in parts if part.path.startswith("/") and os.path.exists(part.path))
+    if output is None:
+        yield Mounts(files=files)
+        return
     name, token = f"{TMP}/token-{uuid.uuid4().hex}", uuid.uuid4().bytes
-    if output is not None:
-        with output.writing(name, durable=False) as file:
-            file.write(token)
+    with output.writing(name, durable=False) as file:
+        file.write(token)
     try:
-        answers = compat.ask_workers(client, look, output=output, name=name, token=token, files=files)
+        yield Mounts(output, name, token, files)
     finally:
-        if output is not None:
-            with suppress(DcurateError):  # it is small, and the next run removes it
-                output.remove([name])
-    troubles = {
-        worker: answer for worker, answer in sorted(answers.items()) if worker not in left_out and _is_trouble(answer)
+        with suppress(DcurateError):  # it is small, and the next run removes it
+            output.remove([name])
+
+
+def check_mounts(client: Client, left_out: Container[str], mounts: Mounts) -> dict[str, str]:
+    """Have each worker look at the output and the input.
+
+    Args:
+        client: client of the cluster.
+        left_out: addresses of the workers that take no part in the run.
+        mounts: what they must see.
+
+    Returns:
+        The workers that see something else, each with the reason; some others see all, if there are any workers.
+
+    Raises:
+        ResourceError: no worker sees all; names workers and their hosts.
+    """
+    answers = compat.ask_workers(client, look, mounts=mounts)
+    # An exception is the answer of a worker that dies meanwhile.
+    looked = {
+        worker: answer
+        for worker, answer in sorted(answers.items())
+        if worker not in left_out and isinstance(answer, list)
     }
-    if troubles:
-        named = "; ".join(
-            f"worker {worker} on host {trouble}" for worker, trouble in list(troubles.items())[:MAX_NAMED]
-        )
-        more = f"; and {len(troubles) - MAX_NAMED:,} more workers" if len(troubles) > MAX_NAMED else ""
-        raise ResourceError(
-            f"{named}{more}; mount the same storage at the same path on every host, or end these workers, and run again"
-        )
+    blind = {worker: (host, trouble) for worker, (host, trouble) in looked.items() if trouble}
+    if blind and len(blind) == len(looked):
+        named = [f"worker {worker} on host {host} {trouble}" for worker, (host, trouble) in blind.items()]
+        more = f"; and {len(named) - MAX_NAMED:,} more workers" if len(named) > MAX_NAMED else ""
+        raise ResourceError(f"{'; '.join(named[:MAX_NAMED])}{more}; {_FIX}, and run again")
+    return {worker: reason(*answer) for worker, answer in blind.items()}
 
 
-def _is_trouble(answer: object) -> bool:
-    """Return whether an answer names a trouble; an exception is the answer of a worker that dies meanwhile."""
-    return isinstance(answer, str) and bool(answer)
+def reason(host: str, trouble: str) -> str:
+    """Say why a worker is left out.
+
+    Examples:
+        >>> reason("south", "cannot read the output: it is gone")
+        'its host south cannot read the output: it is gone; mount the same storage at the same path on every host'
+    """
+    return f"its host {host} {trouble}; {_FIX}"
 
 
-async def look(
-    output: Directory | None, name: str, token: bytes, files: Sequence[tuple[str, int]], dask_worker: Worker
-) -> str:
-    """Return the host of a worker and what it does not see; empty if it sees all. For `Client.run`."""
+async def look(mounts: Mounts, dask_worker: Worker) -> list[str]:
+    """Return the host of a worker and what it does not see; for `Client.run`."""
     try:
-        trouble = await asyncio.wait_for(in_thread(_trouble, output, name, token, files), LOOK_S)
+        trouble = await asyncio.wait_for(in_thread(mounts.trouble), LOOK_S)
     except TimeoutError:
-        where = " and ".join([*([] if output is None else [output.url]), *(path for path, _ in files)])
-        trouble = f"has waited {LOOK_S:g} s for the file system of {where}"
-    return trouble and f"{worker_info(dask_worker).host} {trouble}"
-
-
-def _trouble(output: Directory | None, name: str, token: bytes, files: Sequence[tuple[str, int]]) -> str:
-    try:
-        if output is not None and output.read(name) != token:
-            return f"has another directory, or none, at the output {output.url!r}"
-    except DcurateError as error:
-        return f"cannot read the output: {error}"
-    for path, size in files:
-        try:
-            seen = os.stat(path).st_size
-        except OSError as error:
-            return f"does not see the input file {path!r} ({error.strerror})"
-        if seen != size:
-            return f"sees another input file {path!r}, of {seen:,} bytes and not {size:,}"
-    return ""
+        trouble = f"has waited {LOOK_S:g} s for the file system of {mounts}"
+    return [worker_info(dask_worker).host, trouble]

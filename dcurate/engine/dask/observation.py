@@ -29,6 +29,7 @@ class RunConfig:
         scheduler_timeout_s: how long the driver waits for a scheduler that does not answer, in seconds.
         policies: policies of the user, pickled.
         left_out: addresses of workers that take no part, as they lack what the run needs.
+        needs: pickled `WorkerNeeds`, which each worker checks as it joins; empty to check nothing.
         pipeline: name of the pipeline, ``owner`` of who runs it, and ``output`` where it writes, for the scheduler's
             log and for other runs that wait for this one.
         share: its weight among the runs of its priority.
@@ -48,6 +49,7 @@ class RunConfig:
     scheduler_timeout_s: float = 10.0
     policies: bytes = b""
     left_out: frozenset[str] = frozenset()
+    needs: bytes = b""
     pipeline: str = ""
     owner: str = ""
     output: str = ""

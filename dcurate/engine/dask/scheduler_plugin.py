@@ -62,6 +62,9 @@ NEARLY_FULL = 0.8
 #: The last status of workers that leave in good order.
 LEAVING = ("retired", "closing", "closing_gracefully")
 
+_TAKES_NO_PART = "takes no part in the run"
+_ENDED_EARLY = "it ended before it said what it has; its log says why, for example that it has no dcurate"
+
 #: Dask shows what loggers below its own say, and of others warnings only.
 _log = logging.getLogger("distributed.scheduler.dcurate")
 
@@ -93,6 +96,8 @@ class SlotManager(SchedulerPlugin):
         self._scale_to = ScaleTo(0)
         self._asked_at = -ASKED_S
         self._notices: set[str] = set()
+        self._left_out = set(config.left_out)
+        self._asked: set[str] = set()
         self._setup_deaths = SetupDeaths()
         self._hosts_sent_at = 0.0
         self._last_with_workers = time.monotonic()
@@ -136,7 +141,7 @@ class SlotManager(SchedulerPlugin):
 
     def add_worker(self, scheduler: Scheduler, worker: str) -> None:
         """Ask a worker to register. Dask calls it when one joins, or comes back; `start`, for those that are there."""
-        if self.ended or worker not in scheduler.workers or worker in self.config.left_out:
+        if self.ended or worker not in scheduler.workers or worker in self._left_out:
             return
         installing = compat.plugin_under_way(scheduler, worker)
         if installing is not None and not installing.done():
@@ -152,11 +157,17 @@ class SlotManager(SchedulerPlugin):
             for address in scheduler.workers:
                 compat.send_at_once(scheduler, address)
         lines_s = interval_s(len(scheduler.workers)) if self.config.takes_lines else None
-        compat.send_to_worker(scheduler, worker, {"op": "dcurate-describe", "run": self.run, "lines_s": lines_s})
+        self._asked.add(worker)
+        message = {"run": self.run, "lines_s": lines_s, "needs": self.config.needs}
+        compat.send_to_worker(scheduler, worker, {"op": "dcurate-describe", **message})
 
     def remove_worker(self, scheduler: Scheduler, worker: str, **_: Any) -> None:
         """Forget a worker. Dask calls it when one leaves or dies: its tasks fail, and the driver runs them again."""
         self.router.selector.remove_worker(worker)
+        self._left_out.discard(worker)
+        if worker in self._asked:
+            self._asked.discard(worker)
+            self.publish({"notice": f"worker {worker} {_TAKES_NO_PART}: {_ENDED_EARLY}"})
         record = self.workers.pop(worker, None)
         self.share.remove_worker(worker)
         if record is None:
@@ -231,12 +242,12 @@ class SlotManager(SchedulerPlugin):
             self.operators[operator].measured(statistics, now)
         self._due.set()
 
-    def on_register(self, worker: str, info: Mapping[str, Any], versions: Mapping[str, str]) -> None:
-        """Add a worker that sent its info, unless it has other versions of what matters: that one gets no slots."""
-        differs = difference(own_versions(), versions)
-        if differs:
-            differs = differs.replace("this process", "the scheduler")
-            self.publish({"notice": f"worker {worker} takes no part in the run: it has {differs}"})
+    def on_register(self, worker: str, info: Mapping[str, Any], versions: Mapping[str, str], lacks: str) -> None:
+        """Add a worker that sent its info, unless its versions are others or it lacks what the run needs."""
+        self._asked.discard(worker)
+        differs = difference(own_versions(), versions).replace("this process", "the scheduler")
+        if differs or lacks:
+            self._leave_out(worker, f"it has {differs}" if differs else lacks)
             return
         state = self.scheduler.workers.get(worker)
         if state is not None:
@@ -250,8 +261,21 @@ class SlotManager(SchedulerPlugin):
             self.share.add_worker(info_of_worker)
             self._due.set()
 
+    def _leave_out(self, worker: str, reason: str) -> None:
+        """Give a worker no slots, and say why."""
+        self._left_out.add(worker)
+        self.publish({"notice": f"worker {worker} {_TAKES_NO_PART}: {reason}"})
+        self._due.set()
+
     def on_event(self, worker: str, event: dict[str, Any]) -> None:
-        """Publish an event, which a worker sends when a task ends or a set-up fails."""
+        """Publish an event, which a worker sends when a task ends or a set-up fails.
+
+        A worker that cannot load an operator is left out if another one has a slot of it.
+        """
+        lacked = event.get("cannot_load")
+        if lacked and any(record.ready.get(lacked) for address, record in self.workers.items() if address != worker):
+            self._leave_out(worker, f"it {event['error'].removeprefix('worker ')}")
+            return
         self.publish({**event, "worker": worker})
 
     def on_slots(self, worker: str, operator: str, slots: int, setup_seconds: float, **more: Any) -> None:
@@ -335,7 +359,7 @@ class SlotManager(SchedulerPlugin):
         elapsed: dict[str, float] = {}
         for address, record in list(self.workers.items()):
             state = scheduler.workers.get(address)
-            if state is not None and address in parts:
+            if state is not None and address in parts and address not in self._left_out:
                 workers.append(
                     (
                         parts[address],
@@ -357,7 +381,8 @@ class SlotManager(SchedulerPlugin):
                     if name is not None:
                         elapsed[name] = max(seconds, elapsed.get(name, 0.0))
             await pauses.maybe()
-        if scheduler.workers or OFFER in compat.extensions(scheduler):
+        joined = len(scheduler.workers.keys() - self._left_out)
+        if joined or OFFER in compat.extensions(scheduler):
             self._last_with_workers = now
         if self._started is None and workers:
             self._started = now
@@ -371,7 +396,7 @@ class SlotManager(SchedulerPlugin):
             under_way=self.router.under_way(),
             recycled_at=self.recycler.recycled_at,
             kinds=offered_shapes(scheduler),
-            starting=len(scheduler.workers) - len(workers),
+            starting=joined - len(workers),
             asked=now < self._asked_at + ASKED_S,
             workerless_s=now - self._last_with_workers,
             changed=changed,

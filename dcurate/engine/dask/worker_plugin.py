@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -20,6 +20,7 @@ from dcurate.cluster.versions import versions
 from dcurate.cluster.worker_info import worker_info
 from dcurate.core.batch import Batch
 from dcurate.engine.dask.gpu_results import register_results
+from dcurate.engine.dask.needs import lacking
 from dcurate.engine.dask.output import OutputSender
 from dcurate.engine.dask.resource_queue import install_resource_queue
 from dcurate.engine.worker.call_guard import CallError, attempt
@@ -188,18 +189,34 @@ class DcurateWorkerPlugin(WorkerPlugin):
 
     # What the scaler asks for
 
-    def describe(self, run: str, lines_s: float | None = None) -> None:
-        """Register this worker with the slot manager of a run, which takes lines so many seconds apart, or not."""
+    def describe(self, run: str, lines_s: float | None, needs: bytes) -> None:
+        """Register this worker with the slot manager of a run.
+
+        Args:
+            run: id of the run.
+            lines_s: seconds between two messages with lines of stages; None to send none.
+            needs: pickled `WorkerNeeds`; empty to check nothing.
+        """
         if lines_s is not None:
             self.output.begin(run, lines_s)
+        self._in_background(self._register(run, needs))
+
+    async def _register(self, run: str, needs: bytes) -> None:
         try:
             info = worker_info(self.worker).to_dict()
         except ResourceError as error:
             self._emit(run, {"failed": "", "error": f"worker {self.worker.address}: {error}", "notes": []})
             return
-        compat.send_message(self.worker, {"op": "dcurate-register", "run": run, "info": info, "versions": versions()})
+        lacks = await lacking(needs, self.worker) if needs else ""
+        message = {"run": run, "info": info, "versions": versions(), "lacks": lacks}
+        compat.send_message(self.worker, {"op": "dcurate-register", **message})
         for hang in take_hangs(run):
             self._emit(run, {"hung": hang.doing, "trace": hang.trace})
+
+    def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self.background.add(task)
+        task.add_done_callback(self.background.discard)
 
     def limit_calls(self, run: str, threads: int | None) -> None:
         """Limit the threads that the calls of a run take at a time; None for no limit."""
@@ -209,9 +226,7 @@ class DcurateWorkerPlugin(WorkerPlugin):
 
     def set_slots(self, run: str, operator: str, slots: int, payload: bytes, gpus: Iterable[str]) -> None:
         """Change the number of slots of an operator: set up new ones, or tear some down once their calls end."""
-        task = asyncio.ensure_future(self._set_slots(run, operator, slots, payload, tuple(gpus)))
-        self.background.add(task)
-        task.add_done_callback(self.background.discard)
+        self._in_background(self._set_slots(run, operator, slots, payload, tuple(gpus)))
 
     async def _set_slots(self, run: str, operator: str, slots: int, payload: bytes, gpus: tuple[str, ...]) -> None:
         async with self.locks[run, operator]:
@@ -222,14 +237,15 @@ class DcurateWorkerPlugin(WorkerPlugin):
             limit = compat.memory_limit(self.worker)
             pool = self.pools.setdefault((run, operator), SlotPool(run, payload, compat.has_nanny(self.worker), limit))
             try:
-                if slots < pool.count:
+                if slots < pool.count or not slots:
                     await self._reduce(run, operator, slots)
                 missing = range(pool.count, slots)
                 await asyncio.gather(*(self._add(run, operator, number, gpus) for number in missing))
             except DcurateError as error:
                 self._emit(run, {"failed": operator, "error": str(error), "notes": getattr(error, "__notes__", [])})
             except (ImportError, AttributeError) as error:
-                self._emit(run, {"failed": operator, "error": f"worker cannot load operator {operator!r}: {error}"})
+                message = f"worker cannot load operator {operator!r}: {error}"
+                self._emit(run, {"failed": operator, "error": message, "cannot_load": operator})
             except OSError as error:
                 advice = "make room in its temporary directory, or name another one with TMPDIR"
                 message = f"worker {self.worker.address} cannot set up operator {operator!r}: {error}; {advice}"

@@ -125,7 +125,7 @@ def register(manager: SlotManager, hosts: int) -> None:
                 "kind": "cpu",
                 "memory": 1 << 30,
             }
-            manager.on_register(f"tcp://{host}:{number}", info, {})
+            manager.on_register(f"tcp://{host}:{number}", info, {}, "")
 
 
 def requests_of(operators: int) -> list[OperatorRequest]:
