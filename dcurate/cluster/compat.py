@@ -225,6 +225,12 @@ def ask_for_workers(scheduler: Scheduler, name: str, wanted: Callable[[], int]) 
     extensions(scheduler)[_TARGET].setdefault(name, wanted)
 
 
+def asked_for(scheduler: Scheduler, name: str) -> int:
+    """The number of workers that `ask_for_workers` reports under a name; 0 if nothing asks."""
+    wanted = extensions(scheduler).get(_TARGET, {}).get(name)
+    return 0 if wanted is None else int(wanted())
+
+
 def rpc_handler(scheduler: Scheduler, name: str) -> Callable[..., Any] | None:
     """The function that serves a remote call; None if nothing does."""
     return cast("Callable[..., Any] | None", scheduler.handlers.get(name))

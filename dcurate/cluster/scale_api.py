@@ -14,13 +14,15 @@ from distributed.diagnostics.plugin import SchedulerPlugin
 from distributed.metrics import time as wall_time
 from distributed.scheduler import WorkerState
 
-from dcurate.cluster.compat import cancel_retirement, extensions, handle_rpc, retire, rpc_handler
+from dcurate.cluster.compat import asked_for, cancel_retirement, extensions, handle_rpc, retire, rpc_handler
 from dcurate.cluster.worker_shape import Shape
 
 #: The name of the scheduler plugin and extension.
 OFFER = "dcurate-offer"
 #: The scheduler's handler that returns how many workers of each kind the runs want.
 DESIRED_WORKERS = "dcurate_desired_workers"
+#: The name under which jobs ask for a worker, beside which their driver runs (`ask_for_workers`).
+DRIVERS = "dcurate-jobs"
 #: Seconds after which an offer expires that is not renewed: its cluster is gone.
 STALE_S = 60.0
 #: How often to check whether a retiring worker has ended its calls, in seconds.
@@ -39,6 +41,7 @@ class ScaleApi(SchedulerPlugin):  # type: ignore[misc]
         self.shapes: dict[str, Shape] = {}
         self.made = time.monotonic()
         self.arrivals: Counter[str] = Counter()
+        self._last_wanted = ""
         extensions(scheduler)[OFFER] = self
         handle_rpc(scheduler, "dcurate_offer", self.offer)
         handle_rpc(scheduler, "dcurate_retire", self.retire_entries)
@@ -53,12 +56,26 @@ class ScaleApi(SchedulerPlugin):  # type: ignore[misc]
         return dict(self.arrivals)
 
     async def offer(self, shapes: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
-        """Store the shapes of workers that could be started; return how many of each kind the runs want."""
+        """Store the shapes of workers that could be started; return how many of each kind runs and jobs want."""
         self.shapes = {kind: Shape.from_dict(shape) for kind, shape in shapes.items()}
         self.made = time.monotonic()
         handler = rpc_handler(self.scheduler, DESIRED_WORKERS)
         wanted = handler() if handler is not None else {}
-        return dict(await wanted if isawaitable(wanted) else wanted)
+        numbers = dict(await wanted if isawaitable(wanted) else wanted)
+        return numbers | self._for_drivers(numbers)
+
+    def _for_drivers(self, wanted: Mapping[str, int]) -> dict[str, int]:
+        """Return a worker for the drivers of jobs if runs want none: of the kind that they wanted last, or the first.
+
+        A driver starts its run only once it has started itself, beside a worker.
+        """
+        kinds = [kind for kind, shape in self.shapes.items() if shape.maximum]
+        busy = [kind for kind in kinds if wanted.get(kind) or self.shapes[kind].minimum]
+        if busy or not kinds:
+            self._last_wanted = busy[0] if busy else ""
+            return {}
+        kind = self._last_wanted if self._last_wanted in kinds else kinds[0]
+        return {kind: asked_for(self.scheduler, DRIVERS)}
 
     async def retire_entries(
         self, among: Sequence[tuple[Any, Sequence[Any]]], number: int, patience_s: float

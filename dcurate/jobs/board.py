@@ -16,6 +16,7 @@ from distributed import Client, Scheduler
 from distributed.diagnostics.plugin import SchedulerPlugin
 
 from dcurate.cluster import compat
+from dcurate.cluster.scale_api import DRIVERS
 from dcurate.errors import PipelineError, nearest
 from dcurate.jobs.calls import CALL
 from dcurate.jobs.launch import end_driver, start_driver
@@ -136,7 +137,7 @@ class JobBoard(SchedulerPlugin):  # type: ignore[misc]
             name.removeprefix("on_"): getattr(self, name) for name in dir(self) if name.startswith("on_")
         }
         compat.handle_rpc(scheduler, CALL, self.answer)
-        compat.ask_for_workers(scheduler, PLUGIN, lambda: 1 if self._live() else 0)  # to start drivers beside
+        compat.ask_for_workers(scheduler, DRIVERS, lambda: 1 if self._live() else 0)  # to start drivers beside
         self._loop = asyncio.create_task(self._watch(), name=PLUGIN)
 
     async def close(self) -> None:

@@ -19,6 +19,7 @@ from distributed import LocalCluster as DaskCluster
 import dcurate
 from dcurate import (
     DocumentBatch,
+    ElasticCluster,
     JsonlReader,
     JsonlWriter,
     Pipeline,
@@ -27,6 +28,7 @@ from dcurate import (
     processing_stage,
     submit,
 )
+from dcurate.cluster import Kind
 from dcurate.fs.stores import Directory
 from dcurate.jobs import Job, JobRecord, jobs_on
 from dcurate.jobs.archive import archived_jobs, archived_lines
@@ -286,6 +288,20 @@ def test_a_job_asks_a_cluster_that_dask_scales_from_none_for_workers(
         record = job.wait(200)
         assert (record.state, record.attempt) == ("done", 1), record
         comes_true(lambda: not cluster.scheduler.workers)
+    assert rows_of(tmp_path / "out") == expected
+
+
+@pytest.mark.timeout(300)
+def test_a_job_has_a_cluster_of_kinds_start_its_first_worker(
+    source: Path, tmp_path: Path, expected: dict[str, bytes]
+) -> None:
+    kinds = {"cpu": Kind.cpus_here(maximum=2, memory_limit=10**9), "gpu": Kind.simulated_gpus_here(maximum=1)}
+    with ElasticCluster(kinds, interval_s=0.2, wait_count=10) as cluster:
+        assert cluster.numbers == {"cpu": 0, "gpu": 0}
+        job = submit_spec(slow(source, tmp_path / "out", 0.1), cluster, "scales")
+        record = job.wait(200)
+        assert record.state == "done", [line.text for line in job.logs()]
+        comes_true(lambda: cluster.numbers == {"cpu": 0, "gpu": 0})
     assert rows_of(tmp_path / "out") == expected
 
 
