@@ -55,6 +55,7 @@ _json = click.option("--json", "as_json", is_flag=True, help="Write JSON, for ot
 @click.option("--no-examples", is_flag=True, help="Show no excerpts of dropped documents in the report.")
 @click.option("--proof", is_flag=True, help="Leave a proof of every row, which dcurate prove checks.")
 @share_options
+@click.option("--attach", is_flag=True, help="If a job of this name goes on and runs the same, start no other one.")
 @click.option("--follow", "-f", is_flag=True, help="Show the log until the job has ended; Ctrl-C leaves the job alone.")
 @_json
 @sign_options
@@ -74,6 +75,7 @@ def submit(
     no_examples: bool,
     proof: bool,
     limits: dict[str, Any],
+    attach: bool,
     follow: bool,
     as_json: bool,
     heartbeat: str | None,
@@ -111,7 +113,7 @@ def submit(
     else:
         recipe = load_recipe(what, params, trust=trust)
         spec = JobSpec("recipe", recipe.source.name, recipe.source.read_bytes(), **options)
-    job = clients.submit_spec(spec, address, name or Path(spec.title).stem)
+    job = clients.submit_spec(spec, address, name or Path(spec.title).stem, attach=attach)
     if as_json:
         click.echo(json.dumps({"job": job.id, "scheduler": job.scheduler}))
     else:

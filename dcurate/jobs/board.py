@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import secrets
 import time
@@ -158,14 +159,18 @@ class JobBoard(SchedulerPlugin):  # type: ignore[misc]
 
     # What people ask for
 
-    def on_submit(self, record: dict[str, Any], spec: dict[str, Any]) -> dict[str, Any]:
-        """Take a new job."""
+    def on_submit(self, record: dict[str, Any], spec: dict[str, Any], attach: bool = False) -> dict[str, Any]:
+        """Take a new job; with ``attach`` give the one of this name that goes on, if it runs the same."""
         new = JobRecord.from_dict(record)
-        namesake = next((entry.record for entry in self._live() if entry.record.name == new.name), None)
+        namesake = next((entry for entry in self._live() if entry.record.name == new.name), None)
         if namesake is not None:
+            known = namesake.record
+            if attach and not namesake.order and _work_of(namesake.spec) == _work_of(spec):
+                return {"job": known.to_dict()}
+            but = ", but runs something else" if attach and not namesake.order else ""
             raise PipelineError(
-                f"job {namesake.id} of {namesake.owner} has the name {new.name!r} and is {namesake.state}; give "
-                f"another --name, or end it with: dcurate stop {namesake.id}"
+                f"job {known.id} of {known.owner} has the name {new.name!r} and is {known.state}{but}; give "
+                f"another --name, or end it with: dcurate stop {known.id}"
             )
         entry = self.entries[new.id] = JobEntry(new, spec)
         entry.note(f"submitted by {new.owner}: {new.title}")
@@ -437,6 +442,11 @@ def install_board(scheduler: str) -> None:
     """
     with Client(scheduler, timeout=LEASE_S, set_as_default=False) as client:
         client.register_plugin(JobBoard(), name=PLUGIN)
+
+
+def _work_of(spec: Mapping[str, Any]) -> str:
+    """What a spec runs, without how it begins; lists and tuples count as the same."""
+    return json.dumps({**spec, "resume": None}, sort_keys=True, default=bytes.hex)
 
 
 _NO_WORKERS = "the cluster has no workers that take work"

@@ -171,13 +171,14 @@ def submit(
     return submit_spec(JobSpec("pickle", pipeline.name, payload, **options), cluster, name)
 
 
-def submit_spec(spec: JobSpec, cluster: Any, name: str = "") -> Job:
+def submit_spec(spec: JobSpec, cluster: Any, name: str = "", *, attach: bool = False) -> Job:
     """Put a job on the board of a cluster.
 
     Args:
         spec: what the job runs.
         cluster: where.
         name: name of the job; the title of the spec by default.
+        attach: whether to return the job of this name that goes on, if it runs the same.
 
     Raises:
         PipelineError: the board refuses it.
@@ -203,8 +204,8 @@ def submit_spec(spec: JobSpec, cluster: Any, name: str = "") -> Job:
         address = str(client.scheduler.address)
         record = JobRecord(uuid.uuid4().hex[:8], name or spec.title, owner_here(), spec.title, submitted=time.time())
         job = Job(address, record.id, client.security)
-        job._ask("submit", record=record.to_dict(), spec=replace(spec).to_dict())
-        return job
+        submitted = job._ask("submit", record=record.to_dict(), spec=replace(spec).to_dict(), attach=attach)
+        return replace(job, id=submitted["job"]["id"])
 
 
 def jobs_on(scheduler: str, security: Security | None = None) -> list[JobRecord]:

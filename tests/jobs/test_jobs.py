@@ -236,6 +236,24 @@ def test_what_cannot_be_submitted_is_refused_at_once(cluster: Hosts, source: Pat
         jobs_on(closed)
 
 
+def test_who_submits_a_job_again_that_goes_on_is_attached_to_it(
+    cluster: Hosts, source: Path, tmp_path: Path, expected: dict[str, bytes]
+) -> None:
+    spec = slow(source, tmp_path / "out", 0.1)
+    again = replace(spec, resume=True)
+    job = submit_spec(spec, cluster.address, "nightly", attach=True)
+    assert submit_spec(again, cluster.address, "nightly", attach=True).id == job.id
+    with pytest.raises(PipelineError, match=f"job {job.id} of .* has the name 'nightly' and is .*; give another"):
+        submit_spec(again, cluster.address, "nightly")
+    with pytest.raises(PipelineError, match="has the name 'nightly' and is .*, but runs something else; give another"):
+        submit_spec(slow(source, tmp_path / "other", 0.1), cluster.address, "nightly", attach=True)
+    assert job.wait(120).state == "done"
+    assert rows_of(tmp_path / "out") == expected
+    after = submit_spec(again, cluster.address, "nightly", attach=True)
+    assert after.id != job.id
+    assert after.wait(120).state == "done"
+
+
 def test_a_scheduler_without_jobs_lists_none(tmp_path: Path) -> None:
     with hosts(tmp_path, 0) as fresh:
         assert jobs_on(fresh.address) == []
