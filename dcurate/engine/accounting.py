@@ -61,6 +61,7 @@ class Round:
         ignore_failures: whether rows on which a stage fails go to quarantine and the run goes on.
         examples: whether excerpts of a few dropped rows are kept for the report.
         proves: whether the roots of rejected and of written rows are computed.
+        passes_empty: whether batches without rows go to the next stage.
         run: id of the run that it is the whole or a ``phase`` of; ``last`` says whether no other phase follows.
         kernels: what the stages of the run compile.
         unread: splits that do not count as finished and are not tried again: why, and the files written for each.
@@ -79,6 +80,7 @@ class Round:
     ignore_failures: bool = False
     examples: bool = True
     proves: bool = False
+    passes_empty: bool = False
     run: str = field(default_factory=lambda: uuid.uuid4().hex[:8])
     phase: int = 0
     last: bool = True
@@ -111,6 +113,7 @@ class Round:
                 operator.processing_stages,
                 self.rejections,
                 keep,
+                passes_empty=self.passes_empty,
                 ignore_failures=self.ignore_failures,
                 examples=self.examples,
                 proves=self.proves,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
-from typing import ClassVar
+from typing import BinaryIO, ClassVar
 
 import pyarrow as pa
 
@@ -56,6 +56,18 @@ class DocumentWriter(FileWriter):
     name: str = "document_writer"
 
     takes_label: ClassVar[bool] = True
+    writes_without_rows: ClassVar[bool] = True
+
+    @property
+    def has_columns_in_files(self) -> bool:
+        return self._writer().has_columns_in_files
+
+    @property
+    def _suffix(self) -> str:
+        return self._writer()._suffix
+
+    def _put_without_rows(self, table: pa.Table, file: BinaryIO) -> None:
+        self._writer()._put_without_rows(table, file)
 
     def columns_read(self) -> Sequence[str] | None:
         """The columns that the writer of the format looks at."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
-from typing import ClassVar
+from typing import BinaryIO, ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -64,6 +64,19 @@ class JsonlWriter(FileWriter):
     name: str = "jsonl_writer"
     endings: ClassVar[tuple[str, ...]] = (".jsonl",)
     takes_label: ClassVar[bool] = True
+    writes_without_rows: ClassVar[bool] = True
+
+    @property
+    def has_columns_in_files(self) -> bool:
+        return False
+
+    @property
+    def _suffix(self) -> str:
+        return f".jsonl{ending_for(self.compression)}"
+
+    def _put_without_rows(self, table: pa.Table, file: BinaryIO) -> None:
+        with packing(file, ending_for(self.compression)):
+            pass
 
     def columns_read(self) -> list[str] | None:
         """None to write, as rows have them in their lines; any if some are left out."""
@@ -78,7 +91,7 @@ class JsonlWriter(FileWriter):
     def _write(self, table: pa.Table, key: BatchKey, folder: str) -> Iterator[FilePart]:
         _check(without_lines(table), self.path)
         for number, pieces in enumerate(self._contents(table)):
-            name = folder + self._name(key, f".jsonl{ending_for(self.compression)}", number)
+            name = folder + self._name(key, self._suffix, number)
             lines = lines_to_prove() if self._proves else None
             with self.directory.writing(name) as file:
                 with packing(file, ending_for(self.compression)) as packed:

@@ -461,6 +461,7 @@ class ParquetWriter(FileWriter):
     name: str = "parquet_writer"
     endings: ClassVar[tuple[str, ...]] = (".parquet",)
     takes_label: ClassVar[bool] = True
+    writes_without_rows: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -486,6 +487,9 @@ class ParquetWriter(FileWriter):
                     size = file.tell()
                 proof = keep_rows(self.directory, name, table_rows([piece])) if self._proves else ""
                 yield FilePart(self.directory.path(name), size=size, proof=proof)
+
+    def _put_without_rows(self, table: pa.Table, file: BinaryIO) -> None:
+        self._put(table, file)
 
     def _put(self, table: pa.Table, file: BinaryIO) -> None:
         defaults = {

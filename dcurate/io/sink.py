@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, ClassVar, Self
+from typing import Any, BinaryIO, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +26,9 @@ from dcurate.io.labels import superseded
 from dcurate.io.optouts import REASON, OptOuts, standing
 from dcurate.io.partition import parse_bytes
 from dcurate.rows import columns_listed, has_lines, whole_rows
+
+#: Key of the file of an output without rows; no split has such a name.
+_NO_ROWS = BatchKey("\0no rows")
 
 
 @dataclass
@@ -52,6 +55,8 @@ class FileWriter(SinkStage[DocumentBatch]):
     takes_label: ClassVar[bool] = False
     #: Whether rows that were removed from its output on request are not written again; `dcurate.optouts` leaves tables.
     writes_documents: ClassVar[bool] = True
+    #: Whether an output that no row is left for gets a file without rows.
+    writes_without_rows: ClassVar[bool] = False
 
     #: Whether `proving` gives it the roots of the rows that it writes.
     _proves: bool = field(default=False, init=False, repr=False, compare=False)
@@ -146,6 +151,42 @@ class FileWriter(SinkStage[DocumentBatch]):
         if self.label is not None:
             output.complete_label(self.directory)
             output.remove_runs(self.directory, superseded(self.directory))
+
+    @property
+    def has_columns_in_files(self) -> bool:
+        """Whether a file without rows has the columns and their types."""
+        return True
+
+    def is_empty(self) -> bool:
+        """Whether the output has no file."""
+        return not any(not name.startswith((".", "_")) for name in self.directory.files())
+
+    def write_without_rows(self, rows: pa.Table) -> None:
+        """Write a file without rows, from which readers know the columns.
+
+        Args:
+            rows: table without rows, with the columns that rows of the run would have.
+
+        Raises:
+            DataError: it cannot be written.
+        """
+        name = self._name(_NO_ROWS, self._suffix, 0)
+        with self.directory.writing(name) as file:
+            self._put_without_rows(self._chosen(rows) if self.has_columns_in_files else rows, file)
+
+    def remove_without_rows(self) -> None:
+        """Remove files of `write_without_rows`, as the output has rows now."""
+        begin = f"{output.stem(_NO_ROWS.split)}-{_NO_ROWS.digest}"
+        self.directory.remove([name for name in self.directory.files() if name.startswith(begin)])
+
+    @property
+    def _suffix(self) -> str:
+        """The ending of the names of files."""
+        return self.endings[0]
+
+    def _put_without_rows(self, table: pa.Table, file: BinaryIO) -> None:
+        """Write the content of a file without rows; for writers that have `writes_without_rows`."""
+        raise NotImplementedError
 
     def sample_paths(self) -> list[str]:
         """Return addresses such as those of new files have, where a run leaves the files of earlier ones."""

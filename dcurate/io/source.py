@@ -141,8 +141,12 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
 
     def column_types(self) -> dict[str, str]:
         """Types of the columns of the input, from the heads of a few of its files, as Arrow names them."""
+        return {column.name: str(column.type) for column in self.schema_read()}
+
+    def schema_read(self) -> pa.Schema:
+        """The schema of the input, from the heads of a few of its files."""
         shape = self._sniffed if self._sniffed is not None else self._shape(self._files())
-        return {column.name: str(column.type) for column in shape.schema(self.fields)}
+        return shape.schema(self.fields)
 
     def settings(self) -> dict[str, Any]:
         """Return the settings that decide the rows: all but the paths and the limit."""

@@ -106,6 +106,7 @@ class MediaFolderWriter(JsonlWriter):
     """Write folders of files with metadata; see the writers made of it."""
 
     name: str = "media_folder_writer"
+    writes_without_rows: ClassVar[bool] = False
     takes_label: ClassVar[bool] = False
     #: Columns of the part of a file that a row means: its times and its track; see `part_columns`.
     part: ClassVar[tuple[str, ...]]

@@ -13,6 +13,7 @@ from itertools import chain
 from typing import Any
 
 import psutil
+import pyarrow as pa
 
 from dcurate.core.batch import Batch, BatchKey, FileGroup
 from dcurate.core.extras import check_installed, libraries
@@ -47,6 +48,7 @@ from dcurate.running.checks import check_apart, check_rejected
 from dcurate.running.executor import Executor, Session
 from dcurate.running.joined_report import joined_report
 from dcurate.running.proving import RunProof, proving_writer
+from dcurate.running.without_rows import table_without_rows
 from dcurate.runs.estimate import Estimate, kept
 from dcurate.runs.history import History
 from dcurate.runs.lineages.record import lineage_of, write_lineage
@@ -262,12 +264,35 @@ class PipelineRun:
                 check_claim(self._output, self.id, written, self._generation)
                 if self.options.shard is None:
                     self.sink.complete(written)
+                    self._write_without_rows(session, written)
         if self.sink is not None and self._has_barrier and not any(account.unread for account in self.accounting):
             mark_finished(self.sink, SuccessMarker(self.input_manifest.digest, self.report().to_dict(), self.written))
         if isinstance(self.sink, FileWriter) and self.options.shard is None:
             lost = self.accounting[0].lost()  # a later run may read them when they are repaired
             read = [files for split, files in self.input_manifest.files.items() if split not in lost]
             mark_ended(self._output, self.input_manifest.digest, chain.from_iterable(read))
+
+    def _write_without_rows(self, session: Session, written: Sequence[str]) -> None:
+        """Leave a file or a table without rows where no row is left, so that readers find the columns."""
+        sink = self.sink
+        if not isinstance(sink, FileWriter) or not sink.writes_without_rows:
+            return
+        if written:
+            if self.resumes or sink.mode == "append":
+                sink.remove_without_rows()
+            return
+        if any(account.unread for account in self.accounting) or not sink.is_empty():
+            return
+        rows, problem = pa.table({}), "those of the input are not known"
+        if sink.has_columns_in_files:
+            try:
+                rows = table_without_rows(session, self.stages, self.id, len(self.accounting))
+            except DcurateError as error:
+                rows, problem = None, text_of(error)
+        if rows is None:
+            self.notices.append(f"no row is left, and the columns of the output are not known: {problem}")
+        else:
+            sink.write_without_rows(rows)
 
     def _begin_proof(self) -> None:
         """Begin the proof that is asked for, or go on with that of an earlier run."""

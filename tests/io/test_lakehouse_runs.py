@@ -9,10 +9,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dcurate import DaskExecutor, InlineExecutor, LocalCluster, ParquetReader, Pipeline, TableReader
+from dcurate import DaskExecutor, InlineExecutor, LocalCluster, ParquetReader, Pipeline, ScoreFilter, TableReader
+from dcurate.text import WordCountFilter
 from tests.io.test_lakehouse import FORMATS, Place
 
 pytestmark = pytest.mark.cluster
+
+#: Drops all rows of `put`.
+TOO_SHORT = (ScoreFilter(WordCountFilter(min_words=9), score_field="words"),)
 
 
 def put(folder: Path) -> list[str]:
@@ -47,6 +51,16 @@ def test_workers_write_and_read_a_table(
         ]
         assert len(both[0]) == len(list(Path("table").glob("*.parquet")))
         assert both[0] == both[1]
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_workers_leave_the_columns_of_a_table_without_rows(kind: str, cluster: LocalCluster, tmp_path: Path) -> None:
+    put(tmp_path / "in")
+    place = Place(kind, tmp_path)
+    stages = [ParquetReader(str(tmp_path / "in"), files_per_partition=1), *TOO_SHORT, place.writer()]
+    for resume in (False, True):
+        Pipeline("write", stages=stages).run(DaskExecutor(cluster=cluster), observers=[], resume=resume)
+        assert place.writer()._table().schema().equals(pa.schema({"text": pa.string(), "words": pa.int64()}))
 
 
 @pytest.mark.s3

@@ -87,6 +87,7 @@ class LhotseCutWriter(JsonlWriter):
     language_field: str = "language"
     speaker_field: str = "speaker"
     name: str = "lhotse_cut_writer"
+    writes_without_rows: ClassVar[bool] = False
     takes_label: ClassVar[bool] = False
 
     _bad: list[tuple[pa.Table, dict[int, MediaFault]]] = field(

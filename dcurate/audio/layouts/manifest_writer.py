@@ -26,6 +26,7 @@ class ManifestWriter(JsonlWriter):
 
     path_form: Literal["as read", "full"] = "as read"
     name: str = "manifest_writer"
+    writes_without_rows: ClassVar[bool] = False
     takes_label: ClassVar[bool] = False
 
     #: Columns that say where the recording is, and are written as the reference has them.

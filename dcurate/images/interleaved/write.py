@@ -341,6 +341,7 @@ class InterleavedParquetWriter(ParquetWriter, _InterleavedWriter):
     on_materialize_error: OnError = "drop_sample"
     materialize_on_write: bool = True
     name: str = "interleaved_parquet_writer"
+    writes_without_rows: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -18,7 +18,7 @@ from dcurate.io.lakehouse.fields import NamedId, as_required, ids_by_name
 from dcurate.io.lakehouse.table import Commit, LakeTable, StoredFile, TableVersion, as_stored, object_store_options
 from dcurate.io.row_filter import Bounds
 
-#: The property of a snapshot that says which commit of which run it is.
+#: The property of a snapshot, or of a table that was made without rows, that says which commit of which run it is.
 _MARK = "dcurate.commit"
 #: How often a commit is tried on what another program has committed meanwhile.
 _TRIES = 5
@@ -108,10 +108,10 @@ class IcebergTable(LakeTable):
 
     def has(self, run: str, number: int) -> bool:
         table = self.found()
-        snapshots = [] if table is None else table.snapshots()
-        return any(
-            snapshot.summary is not None and snapshot.summary.get(_MARK) == f"{run}-{number}" for snapshot in snapshots
-        )
+        if table is None:
+            return False
+        made = [snapshot.summary.get(_MARK) for snapshot in table.snapshots() if snapshot.summary is not None]
+        return f"{run}-{number}" in [*made, table.properties.get(_MARK)]
 
     def at(self, version: int | None) -> TableVersion:
         """Return what the table has at a snapshot, by its id or its sequence number.
@@ -174,7 +174,9 @@ class IcebergTable(LakeTable):
         with self._catalog() as catalog:
             table = self._loaded(catalog)
             if table is None:
-                work = catalog.create_table_transaction(self.path, commit.schema, location=self._location(directory))
+                work = catalog.create_table_transaction(
+                    self.path, commit.schema, self._location(directory), properties={} if paths else marks
+                )
             else:
                 work = table.transaction()
                 if commit.replace:

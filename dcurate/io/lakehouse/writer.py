@@ -260,6 +260,27 @@ class TableWriter(ParquetWriter):
         self._note_committed(record)
         self._keep(record)
 
+    def is_empty(self) -> bool:
+        return self._table().version() is None
+
+    def write_without_rows(self, rows: pa.Table) -> None:
+        """Make the table, with its columns and no rows.
+
+        Raises:
+            DataError: another program made it meanwhile.
+        """
+        record = self._record()
+        if record is None:
+            raise DataError(f"the records of the run that writes to {self.path!r} were deleted meanwhile; run again")
+        stored = self._stored(self._chosen(rows)).schema
+        kinds = [(column.name, as_stored(self._table(), column.type)) for column in stored]
+        self._table().commit(Commit(record["run"], record["generation"], [], pa.schema(kinds), False, None))
+        self._note_committed(record)
+        self._keep(record)
+
+    def remove_without_rows(self) -> None:
+        """Do nothing: a table has no such file."""
+
     def table_written(self) -> TableAt | None:
         table = self._table()
         version = table.snapshot()
