@@ -221,6 +221,7 @@ class FileGroup(Batch):
 
     Args:
         parts: the files or byte ranges of files, in order.
+        stated_version: version of a split of which a limit leaves the first rows; see `limited_version`.
 
     Examples:
         >>> FileGroup.of(["a.jsonl", "b.jsonl"]).data
@@ -228,6 +229,7 @@ class FileGroup(Batch):
     """
 
     parts: tuple[FilePart, ...] = field(default=())
+    stated_version: str = field(default="", kw_only=True)
 
     @classmethod
     def of(cls, paths: Sequence[str]) -> Self:
@@ -250,11 +252,35 @@ class FileGroup(Batch):
     @property
     def version(self) -> str:
         """Changes when the content of any of the files does."""
+        if self.stated_version:
+            return self.stated_version
         text = "\n".join(f"{p.path}\t{p.start}\t{p.stop}\t{p.version}" for p in self.parts)
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
     def get_columns(self) -> list[str]:
         return []
+
+
+def limited_version(whole: str, rows: int) -> str:
+    """Return the version of a split of which a limit leaves the first rows.
+
+    Args:
+        whole: version of the whole split.
+        rows: number of rows that are left.
+    """
+    return f"{whole}:{rows}"
+
+
+def has_rows_of(made: str, wanted: str) -> bool:
+    """Return whether rows that were made of one version of a split are all those of another: a limit removes nothing.
+
+    Examples:
+        >>> [has_rows_of(made, "ab:20") for made in ("ab", "ab:20", "ab:30", "ab:10", "cd")]
+        [True, True, True, False, False]
+    """
+    version, _, rows = made.partition(":")
+    wanted_version, _, wanted_rows = wanted.partition(":")
+    return version == wanted_version and (not rows or (wanted_rows != "" and int(rows) >= int(wanted_rows)))
 
 
 @dataclass

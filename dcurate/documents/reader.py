@@ -26,7 +26,7 @@ class PdfReader(MediaReader):
         read_kwargs: for pipelines written for pandas: only ``storage_options`` is taken.
         storage_options: for fsspec; `PdfExtract` needs them, too.
         schema: types of columns by name, to override those found.
-        limit: read only the first `limit` splits.
+        limit: number of rows to read, at most: the first ones in the order of the files.
         frames: leave it at ``"arrow"``: stages that read files take their rows on the CPU.
         kinds: the kinds of files that are wanted; None for all.
         bytes_field: the column of JSON Lines that holds the bytes in base64.

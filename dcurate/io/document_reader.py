@@ -68,7 +68,7 @@ class DocumentReader(FileReader):
         storage_options: for fsspec.
         schema: types of columns by name where they are not to be guessed, or differ: ``{"id": "string"}``.
             The order of columns is that of the files.
-        limit: read only the first `limit` splits.
+        limit: number of rows to read, at most: the first ones in the order of the files.
         filter: rows to read: an SQL condition such as ``"lang = 'en' AND score >= 0.5"``, or a
             `pyarrow.compute.Expression`; others are no input. Files in Hive directories and row groups that cannot
             hold any are not read.
@@ -146,6 +146,9 @@ class DocumentReader(FileReader):
 
     def _counted(self, part: FilePart) -> list[FilePart]:
         return self._reader(self._format(part.path))._counted(part)
+
+    def _first_rows(self, part: FilePart, most: int) -> tuple[tuple[FilePart, ...], int]:
+        return self._reader(self._format(part.path))._first_rows(part, most)
 
     def unread(self, task: FileGroup) -> list[dict[str, Any]]:
         """Return the positions of rows that cannot be read, for quarantine."""

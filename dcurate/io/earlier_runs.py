@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from dcurate.core.batch import Batch
+from dcurate.core.batch import Batch, has_rows_of
 from dcurate.errors import DataError
 from dcurate.fs.stores import Directory
 from dcurate.io.input_manifest import InputManifest, Vanished
@@ -113,7 +113,11 @@ class _EarlierRun:
     def _has_same_splits(self) -> bool:
         """Whether it has finished a split that is in the present input, unchanged."""
         versions = self.present.versions
-        return any(versions.get(record.split) == record.version for record in self.segments.records())
+        return any(
+            has_rows_of(record.version, versions[record.split])
+            for record in self.segments.records()
+            if record.split in versions
+        )
 
     def goes_on(self, sink: FileWriter) -> bool:
         """Whether a run with the present input can go on with it; not if that would replace what is final.
@@ -141,7 +145,11 @@ class _EarlierRun:
         vanished = Vanished.of(segments.outside(versions), versions, self.present.manifest)
         gone = [*vanished.regrouped, *(record for record, _ in vanished.torn)]
         records = segments.records()
-        changed = [record.split for record in records if versions.get(record.split, record.version) != record.version]
+        changed = [
+            record.split
+            for record in records
+            if record.split in versions and not has_rows_of(record.version, versions[record.split])
+        ]
         return [*changed, *(record.split for record in gone)]
 
 

@@ -80,7 +80,7 @@ class FirstRows(SourceStage[Batch, Batch]):
 
     def _batches(self, split: Batch) -> list[Batch]:
         """The batches of a split, or of its first rows where the source can read these alone."""
-        if isinstance(self.source, FileReader) and isinstance(split, FileGroup):
+        if isinstance(self.source, FileReader) and isinstance(split, FileGroup) and not isinstance(split, FileRows):
             made: Any = _first_rows(self.source, split, self.rows - self.amount.rows)
         else:
             made = self.source.process(split)

@@ -49,6 +49,7 @@ from dcurate.io.lines import (
     count_lines,
     count_rows,
     cut_at_lines,
+    first_lines,
     in_a_row,
     lines_between,
     read_lines_of_range,
@@ -116,7 +117,7 @@ class JsonlReader(FileReader):
         storage_options: for fsspec.
         schema: types of columns by name, instead of guessing, such as ``{"id": "string"}``. Columns are in the order
             of the files; declared ones that are not in their first rows come last.
-        limit: read only the first `limit` splits.
+        limit: number of rows to read, at most: the first ones in the order of the files.
         filter: rows to read, as an SQL condition or a `pyarrow.compute.Expression`; others are no input. All files are
             read.
         on_bad_line: ``"raise"``, or ``"quarantine"`` to go on without lines that cannot be read and
@@ -323,6 +324,13 @@ class JsonlReader(FileReader):
         if damage is not None:  # where the file breaks off is a line of its own, if only in quarantine
             lines = chain(lines, [ByteBlock(0, b"...")])
         return [replace(part, rows=(0, count_lines(lines)))]
+
+    def _first_rows(self, part: FilePart, most: int) -> tuple[tuple[FilePart, ...], int]:
+        damage = self._damage(part)
+        if damage is not None:
+            return super()._first_rows(part, most)
+        lines, rows = first_lines(self._lines(part), most)
+        return (replace(part, rows=(0, lines)),), rows
 
     def unread(self, task: FileGroup) -> list[dict[str, Any]]:
         """Return the positions of lines that cannot be read, and their content if short, for quarantine."""

@@ -10,6 +10,7 @@ from typing import Any, Self, cast
 
 import orjson
 
+from dcurate.core.batch import has_rows_of
 from dcurate.core.ledger import SplitRecord
 from dcurate.core.stage import SinkStage
 from dcurate.errors import PipelineError, listed
@@ -137,8 +138,10 @@ class DirectoryLedger:
     def finished(self, split: str, version: str) -> SplitRecord | None:
         """Return the record of a split, if it was finished from this version of its files and its output exists."""
         record = self._known(split)
-        matches = record is not None and record.version == version + self._of and self._is_whole(record)
-        return record if matches else None
+        if record is None or not record.version.endswith(self._of):
+            return None
+        made = record.version.removesuffix(self._of)
+        return record if has_rows_of(made, version) and self._is_whole(record) else None
 
     def record(self, record: SplitRecord) -> None:
         """Record a finished split. Files of it that an earlier version left behind are deleted."""

@@ -81,6 +81,32 @@ def count_lines(blocks: Iterable[ByteBlock]) -> int:
     return count + (last != b"\n")
 
 
+def first_lines(blocks: Iterable[ByteBlock], most: int) -> tuple[int, int]:
+    r"""Count the lines that hold the first rows, and these: no blank line is a row. No more is read.
+
+    Args:
+        blocks: lines of a file.
+        most: the number of rows at most.
+
+    Examples:
+        >>> blocks = [ByteBlock(0, b"one\n \nt"), ByteBlock(7, b"wo\n\nthree")]
+        >>> [first_lines(blocks, most) for most in (1, 2, 3, 4)]
+        [(1, 1), (3, 2), (5, 3), (5, 3)]
+    """
+    lines = rows = 0
+    begun, unfinished = False, b""
+    for _, data in blocks:
+        *whole, unfinished = data.split(b"\n")
+        for line in whole:
+            lines += 1
+            rows += begun or bool(line.strip())
+            begun = False
+            if rows == most:
+                return lines, rows
+        begun = begun or bool(unfinished.strip())
+    return (lines + 1, rows + 1) if begun else (lines, rows)
+
+
 def count_rows(blocks: Iterable[ByteBlock]) -> int:
     r"""Count lines that are not blank.
 

@@ -6,12 +6,12 @@ import copy
 import os
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Protocol, Self, TypeAlias, TypeVar, get_args
 
 import pyarrow as pa
 
-from dcurate.core.batch import FileGroup, FilePart, FileRows
+from dcurate.core.batch import FileGroup, FilePart, FileRows, limited_version
 from dcurate.core.resources import Resources
 from dcurate.core.stage import RowNeeds, SkippedInput, SourceStage, places
 from dcurate.errors import DataError, PipelineError, listed
@@ -80,6 +80,8 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
     _read_only: tuple[str, ...] | None = field(default=None, init=False, repr=False, compare=False)
     #: Whether rows get the columns of `dcurate.rows.origins`.
     _marks_rows: bool = field(default=False, init=False, repr=False, compare=False)
+    #: The number of splits that are read at most.
+    _most_splits: int | None = field(default=None, init=False, repr=False, compare=False)
     _skipped: SkippedInput = field(default=SkippedInput(), init=False, repr=False, compare=False)
 
     lists_ahead: ClassVar[bool] = True
@@ -99,13 +101,13 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
         if self.fields is not None and not is_names(self.fields):
             raise PipelineError(f"{self.name}: fields={self.fields!r} must be a list of column names, or None for all")
         if self.limit is not None and self.limit < 1:
-            raise PipelineError(f"{self.name}: limit={self.limit!r} must be at least 1, or None for all splits")
+            raise PipelineError(f"{self.name}: limit={self.limit!r} must be at least 1, or None for all rows")
         if self._row_filter() is not None and not self.filters_rows:
             raise PipelineError(f"{self.name}: filter has no effect here; leave it out, and drop rows with a stage")
         self._check_read_kwargs(self._reading())
 
     def splits(self) -> Iterator[FileGroup]:
-        """The splits of the input, in path order.
+        """The splits of the input, in path order; with `limit` those of its first rows.
 
         Raises:
             DataError: nothing to read, or it cannot be listed.
@@ -114,7 +116,47 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
         shape, condition = self._shape(files), self._row_filter()
         if condition is not None and shape.types:
             condition.check(shape.schema())
-        return self._partitioning().splits(files, self._cut, self.limit)
+        splits = self._partitioning().splits(files, self._cut, self._most_splits)
+        return splits if self.limit is None else self._limited(splits, self.limit)
+
+    def _limited(self, splits: Iterator[FileGroup], left: int) -> Iterator[FileGroup]:
+        """The splits that hold the first rows; the last of them is read in part. Rows that cannot be read count."""
+        for split in splits:
+            limited, rows = self._first_rows_of(split, left)
+            yield limited
+            left -= rows
+            if left <= 0:
+                return
+
+    def _first_rows_of(self, split: FileGroup, most: int) -> tuple[FileGroup, int]:
+        """A split, or its first rows if it has more than `most`; and the number of rows."""
+        parts: list[FilePart] = []
+        rows = 0
+        for place, part in enumerate(split.parts):
+            try:
+                count = self._first_rows(part, most - rows + 1)[1]
+                if count <= most - rows and (rows + count < most or place + 1 == len(split.parts)):
+                    parts.append(part)
+                    rows += count
+                    continue
+                first = self._first_rows(part, most - rows)[0]
+            except DataError:  # processing says so again
+                parts.append(part)
+                continue
+            counted = [(whole, self._counted(whole)) for whole in parts]
+            # Some of the bytes of the last one, so that nobody takes it for all of the file.
+            counted.append((replace(part, range_bytes=part.nbytes // 2), list(first)))
+            pieces = [
+                replace(piece, range_bytes=whole.nbytes // len(some)) for whole, some in counted for piece in some
+            ]
+            version = limited_version(split.version, most)
+            return FileRows(key=split.key, parts=tuple(pieces), stated_version=version), most
+        return split, rows
+
+    def _first_rows(self, part: FilePart, most: int) -> tuple[tuple[FilePart, ...], int]:
+        """The first rows of a part, `most` of them at most, as parts with their rows; and their number."""
+        first = FileRows(parts=tuple(self._counted(part))).rows(0, most)
+        return first.parts, first.num_items
 
     def notices(self) -> list[str]:
         """Return notices of files that are not read, of small ones that should be packed, and of mixed columns."""
@@ -125,6 +167,8 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
             "what no stage changes is written as it came"
             for name in mixed
         ]
+        if self.limit is not None:
+            about.append(f"no more than the first {self.limit:,} rows of the input are read (limit={self.limit})")
         return [*self._notices, *about]
 
     def skipped(self) -> SkippedInput:
@@ -165,6 +209,8 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
         Raises:
             DataError: a file cannot be read.
         """
+        if isinstance(task, FileRows):
+            return task
         parts = tuple(part for uncounted in task.parts for part in self._counted(uncounted) if part.rows != (0, 0))
         return FileRows(key=task.key, parts=parts) if parts else None
 
@@ -232,8 +278,8 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
         """The files that may hold rows that match the filter, by what their names say."""
         condition = self._row_filter()
         constants = [] if condition is None else self._constants_of(files)
-        if condition is None or not any(constants):
-            return files
+        if condition is None or self.limit is not None or not any(constants):
+            return files  # the first rows are those of all files
         possible = condition.may_match_constants(constants)
         if possible is None:  # the filter looks at other columns, too
             bounds = [{name: Bounds.of_constant(value) for name, value in values.items()} for values in constants]

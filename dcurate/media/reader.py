@@ -64,7 +64,7 @@ class MediaReader(MediaSource):
         read_kwargs: for pipelines written for pandas: only ``storage_options`` is taken.
         storage_options: for fsspec.
         schema: types of columns by name, to override those found.
-        limit: read only the first `limit` splits.
+        limit: number of rows to read, at most: the first ones in the order of the files.
         frames: ``"cudf"`` to have the rows on a GPU. Untested on a GPU.
         kinds: the files that are wanted: ``"image"``, ``"pdf"``, ``"office"``, ``"audio"``, ``"video"``, or endings
             such as ``".djvu"``; all by default. In web archives the type that the server gave decides.

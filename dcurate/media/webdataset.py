@@ -72,7 +72,7 @@ class WebDatasetReader(MediaSource):
         read_kwargs: for pipelines written for pandas: only ``storage_options`` is taken.
         storage_options: for fsspec.
         schema: types of columns by name, to override those found.
-        limit: read only the first `limit` splits.
+        limit: number of rows to read, at most: the first ones in the order of the files.
         frames: ``"cudf"`` to have the rows on a GPU. Untested on a GPU.
         texts: further suffixes of text that become columns, such as ``["caption.txt"]``.
         on_bad_text: ``"keep"`` samples whose texts are not UTF-8, not JSON or not a whole number, with U+FFFD or null

@@ -53,14 +53,15 @@ class DocumentFiles(HidesSecrets):
     def reader(self, fields: list[str] | None = None) -> ParquetReader | JsonlReader:
         """The stage that reads them, or some of their columns."""
         make = ParquetReader if self.filetype == "parquet" else JsonlReader
-        return make(
+        reader = make(
             self._paths(),
             files_per_partition=self.files_per_partition,
             blocksize=self.blocksize,
             fields=fields,
             read_kwargs=dict(self.read_kwargs),
-            limit=self.limit,
         )
+        reader._most_splits = self.limit
+        return reader
 
     def sizes(self) -> dict[str, int]:
         """The files by name, and their bytes."""

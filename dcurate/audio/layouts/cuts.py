@@ -52,7 +52,7 @@ class LhotseCutReader(ManifestSource):
         read_kwargs: as for `JsonlReader`.
         storage_options: for fsspec.
         schema: types of columns by name, instead of guessing.
-        limit: read only the first `limit` splits.
+        limit: number of rows to read, at most: the first ones in the order of the files.
         on_bad_line: ``"raise"``, or ``"quarantine"`` to go on without lines that cannot be read.
         frames: ``"cudf"`` to have the rows on a GPU. Untested on a GPU.
         root: folder or address that recordings must lie in, and are relative to; the folder of the manifest if None.

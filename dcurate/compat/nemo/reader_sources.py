@@ -142,9 +142,9 @@ class SourceReader(FileReader):
                 if name in known and name not in ("engine", "dtype_backend")
             },
             {**(partition.storage_options or {}), **(read_kwargs.get("storage_options") or {})} or None,
-            limit=partition.limit or None,
         )
         source._partition, source._dataset = partition, _Shared()
+        source._most_splits = partition.limit or None
         endings = tuple(partition.file_extensions or ())
         vars(source)["kind"] = _Endings(cls._format, endings, compressed=False)
         source._new_ids = stage._generate_ids if stage.uses_ids else None

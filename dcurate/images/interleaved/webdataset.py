@@ -58,7 +58,7 @@ class InterleavedWebDatasetReader(MediaSource):
             is, anything else as JSON.
         read_kwargs: for pipelines written for pandas: only ``storage_options`` is taken.
         storage_options: for fsspec.
-        limit: read only the first `limit` splits.
+        limit: number of rows to read, at most: the first ones in the order of the files.
         sample_id_field: the value that is the sample's id. By default ``sample_id``, where there is one, else the
             name of the JSON member without its ending.
         texts_field: the list of texts.

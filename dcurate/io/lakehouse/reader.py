@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from dcurate.core.batch import BatchKey, FileGroup, FilePart
+from dcurate.core.batch import BatchKey, FileGroup, FilePart, limited_version
 from dcurate.core.stage import CompositeStage, SourceStage, Stage, TableAt
 from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.document import DocumentBatch
@@ -49,7 +49,7 @@ class TableReader(CompositeStage[FileGroup, DocumentBatch]):
         fields: the columns to read, in this order; all by default.
         blocksize: split size on disk, as bytes or ``"128MiB"``.
         storage_options: for fsspec; for S3 they are passed on to the library of the format.
-        limit: read only the first `limit` splits.
+        limit: number of rows to read, at most: the first ones in the order of the files.
         filter: rows to read, as an SQL condition or a `pyarrow.compute.Expression`; see `ParquetReader`. Files are left
             unread by their partitions and the statistics of the table. Of a table of Lance the other columns are
             read only where rows match.
@@ -157,6 +157,8 @@ class TableFiles(ParquetReader):
         if condition is None:
             return stored
         condition.check(version.schema)
+        if self.limit is not None:
+            return stored  # the first rows are those of all files
         bounds = [{**file.bounds, **self._bounds_of(file.constants)} for file in stored]
         possible = condition.may_match(bounds, version.schema)
         return self._taken(stored, possible)
@@ -206,7 +208,7 @@ class LanceRows(SourceStage[FileGroup, DocumentBatch]):
         if self.fields is not None and not is_names(self.fields):
             raise PipelineError(f"{self.name}: fields={self.fields!r} must be a list of column names, or None for all")
         if self.limit is not None and self.limit < 1:
-            raise PipelineError(f"{self.name}: limit={self.limit!r} must be at least 1, or None for all splits")
+            raise PipelineError(f"{self.name}: limit={self.limit!r} must be at least 1, or None for all rows")
         self._row_filter()
         self._target()
 
@@ -242,7 +244,7 @@ class LanceRows(SourceStage[FileGroup, DocumentBatch]):
         return self._cut(dataset)
 
     def _cut(self, dataset: Any) -> Iterator[FileGroup]:
-        number = 0
+        left = self.limit
         for fragment in dataset.get_fragments():
             about = fragment.metadata
             size, rows = sum(file.file_size_bytes or 0 for file in about.files), fragment.count_rows()
@@ -250,15 +252,21 @@ class LanceRows(SourceStage[FileGroup, DocumentBatch]):
             bounds = [place * rows // count for place in range(count + 1)]
             version = hashlib.blake2b(str(about).encode(), digest_size=8).hexdigest()
             for place, (start, stop) in enumerate(pairwise(bounds)):
-                if number == self.limit:
+                if left == 0:
                     return
-                number += 1
+                last = stop if left is None else min(stop, start + left)
+                left = None if left is None else left - (last - start)
                 mark = f"@{place:05d}" if count > 1 else ""
-                share = size * (stop - start) // max(rows, 1)
+                share = size * (last - start) // max(rows, 1)
                 part = FilePart(
                     f"{self.table.address()}#{fragment.fragment_id}", start, stop, size, version, range_bytes=share
                 )
-                yield FileGroup(key=BatchKey(f"fragment-{fragment.fragment_id:06d}{mark}"), parts=(part,))
+                key = BatchKey(f"fragment-{fragment.fragment_id:06d}{mark}")
+                split = FileGroup(key=key, parts=(part,))
+                if last < stop:
+                    stated = limited_version(split.version, last - start)
+                    split = FileGroup(key=key, parts=(replace(part, stop=last),), stated_version=stated)
+                yield split
 
     def process(self, task: FileGroup) -> DocumentBatch | None:
         """The rows of a split; None if it has none."""

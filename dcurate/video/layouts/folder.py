@@ -32,7 +32,7 @@ class VideoFolderReader(MediaFolderReader):
         read_kwargs: as for `DocumentReader`.
         storage_options: for fsspec.
         schema: types of columns by name, instead of guessing.
-        limit: read only the first `limit` splits.
+        limit: number of rows to read, at most: the first ones in the order of the files.
         on_bad_line: ``"raise"``, or ``"quarantine"`` to go on without lines that cannot be read.
         frames: ``"cudf"`` to have the rows on a GPU. Untested on a GPU.
 

@@ -73,7 +73,7 @@ class LeRobotReader(ParquetReader):
         blocksize: split size, as bytes or ``"128MiB"``.
         read_kwargs: as for `ParquetReader`.
         storage_options: for fsspec.
-        limit: read only the first `limit` splits.
+        limit: number of rows to read, at most: the first ones in the order of the files.
         cameras: features that are read; all by default.
 
     Raises:
