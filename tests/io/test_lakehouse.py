@@ -383,13 +383,15 @@ def test_a_table_of_iceberg_is_read_without_its_catalog(tmp_path: Path) -> None:
         Pipeline("read", stages=[TableReader(str(tmp_path), format="iceberg")]).run(InlineExecutor(), observers=[])
 
 
-def test_partitions_of_delta_are_read_with_their_types_and_not_written(tmp_path: Path) -> None:
+def test_partitions_of_delta_are_read_with_their_types_and_written_as_they_are(tmp_path: Path) -> None:
     place = Place("delta", tmp_path)
     rows = pa.table({"text": ["a", "b", "c"], "year": [2023, None, 2024], "lang": ["en", "d e", None]})
     importlib.import_module("deltalake").write_deltalake(place.path, rows, partition_by=["year", "lang"])
     assert place.rows().select(rows.column_names).sort_by("text").equals(rows)
-    with pytest.raises(DataError, match="is partitioned by 'year', 'lang', which is not written here"):
+    with pytest.raises(DataError, match="is partitioned by 'year', 'lang'; give partition_cols="):
         run(place.writer(mode="append"), rows)
+    run(place.writer(mode="append", partition_cols=["year", "lang"]), rows)
+    assert place.rows().select(rows.column_names).num_rows == 6
 
 
 def test_deleted_rows_are_not_read(place: Place) -> None:

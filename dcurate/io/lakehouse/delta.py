@@ -5,14 +5,14 @@ from __future__ import annotations
 import importlib
 import json
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
 
-from dcurate.errors import DataError, listed
+from dcurate.errors import DataError
 from dcurate.fs.paths import is_address
 from dcurate.fs.stores import Directory
 from dcurate.io.lakehouse.fields import as_required
@@ -47,6 +47,7 @@ class DeltaTable(LakeTable):
 
     title = "Delta Lake"
     library = "deltalake"
+    keeps_partition_columns = False
 
     def address(self) -> str:
         return Directory(self.path, dict(self.options)).address
@@ -77,15 +78,11 @@ class DeltaTable(LakeTable):
         made = self.opened().transaction_version(f"dcurate-{run}")
         return made is not None and made >= number
 
-    def check_writable(self, mode: str) -> None:
+    def check_writable(self, mode: str, partition: Sequence[str] = ()) -> None:
         table = self.opened()
         check_plain(table, self.path)
         metadata = table.metadata()
-        if metadata.partition_columns:
-            raise DataError(
-                f"{self.path!r} is partitioned by {listed(metadata.partition_columns)}, which is not written here; "
-                "write another table, and add its rows with deltalake"
-            )
+        self.check_partition(metadata.partition_columns, partition)
         unknown = sorted(set(table.protocol().writer_features or ()) - _WRITTEN)
         rules = [f"the table feature {name}" for name in unknown]
         checks = [name.removeprefix(_CHECK) for name in metadata.configuration if name.startswith(_CHECK)]
@@ -124,7 +121,7 @@ class DeltaTable(LakeTable):
         errors = self.errors()
         now = int(time.time() * 1000)
         adds = [
-            transaction.AddAction(file.name, file.size, {}, now, True, json.dumps({"numRecords": file.rows}))
+            transaction.AddAction(file.name, file.size, file.values, now, True, json.dumps({"numRecords": file.rows}))
             for file in commit.files
         ]
         mark = transaction.CommitProperties(
@@ -143,7 +140,7 @@ class DeltaTable(LakeTable):
                     schema,
                     adds,
                     mode="error",
-                    partition_by=[],
+                    partition_by=list(commit.partition),
                     storage_options=self._options(),
                     commit_properties=mark,
                 )
@@ -152,7 +149,7 @@ class DeltaTable(LakeTable):
                 adds,
                 mode="overwrite" if commit.replace else "append",
                 schema=schema,
-                partition_by=[],
+                partition_by=list(commit.partition),
                 commit_properties=mark,
             )
         except errors.DeltaError as error:

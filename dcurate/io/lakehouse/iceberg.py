@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -91,16 +91,18 @@ class IcebergTable(LakeTable):
         assert table is not None
         return table.schema().as_arrow()
 
-    def check_writable(self, mode: str) -> None:
+    def check_writable(self, mode: str, partition: Sequence[str] = ()) -> None:
         table = self.found()
         assert table is not None
-        fields = [field.name for field in table.spec().fields if str(field.transform) != "void"]
-        if fields or table.format_version > 2:
-            reason = f"is partitioned by {listed(fields)}" if fields else f"has format {table.format_version}"
+        fields = [field for field in table.spec().fields if str(field.transform) != "void"]
+        rules = [f"{field.transform} of {field.name}" for field in fields if str(field.transform) != "identity"]
+        if rules or table.format_version > 2:
+            reason = f"is partitioned by {listed(rules)}" if rules else f"has format {table.format_version}"
             raise DataError(
                 f"{self.path!r} {reason}, which is not written here; write another table, and add its rows with "
                 "pyiceberg"
             )
+        self.check_partition([table.schema().find_column_name(field.source_id) for field in fields], partition)
 
     def accepted(self, rows: pa.Table, required: pa.Schema) -> pa.Table:
         rows = super().accepted(rows, required)
@@ -177,6 +179,10 @@ class IcebergTable(LakeTable):
                 work = catalog.create_table_transaction(
                     self.path, commit.schema, self._location(directory), properties={} if paths else marks
                 )
+                if commit.partition:
+                    with work.update_spec() as spec:
+                        for name in commit.partition:
+                            spec.add_identity(name)
             else:
                 work = table.transaction()
                 if commit.replace:

@@ -32,6 +32,7 @@ class LanceTable(LakeTable):
     library = "lance"
     folder = "_dcurate_fragments/"
     fixed_lists = True
+    has_partitions = False
 
     def address(self) -> str:
         return Directory(self.path, dict(self.options)).address

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from dcurate.errors import DataError
+from dcurate.errors import DataError, listed
 from dcurate.io.lakehouse.fields import NamedId, nulls_in_required
 from dcurate.io.row_filter import Bounds
 
@@ -24,6 +24,7 @@ class DataFile:
         size: in bytes.
         schema: schema of its rows.
         note: what the format needs beside these.
+        values: values of the columns by which the table is partitioned, as text; None for null.
     """
 
     name: str
@@ -31,6 +32,7 @@ class DataFile:
     size: int
     schema: pa.Schema
     note: Any = None
+    values: Mapping[str, str | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,7 @@ class Commit:
         schema: common schema of all files.
         replace: whether the rows that are there go.
         base: the version that the run saw when it began; None if there was no table.
+        partition: names of the columns by which the table is partitioned.
     """
 
     run: str
@@ -90,6 +93,7 @@ class Commit:
     schema: pa.Schema
     replace: bool
     base: int | None
+    partition: Sequence[str] = ()
 
     @property
     def marker(self) -> str:
@@ -118,6 +122,9 @@ class LakeTable(ABC):
     folder = ""
     #: Whether it has lists of a fixed size.
     fixed_lists = False
+    #: Whether tables can be partitioned, and whether files have the columns by which they are.
+    has_partitions = True
+    keeps_partition_columns = True
 
     @abstractmethod
     def address(self) -> str:
@@ -139,11 +146,12 @@ class LakeTable(ABC):
         """Return the schema of the newest version, with what must not be null."""
         return self.schema()
 
-    def check_writable(self, mode: str) -> None:  # noqa: B027 - most formats refuse none
+    def check_writable(self, mode: str, partition: Sequence[str] = ()) -> None:  # noqa: B027 - Lance refuses none
         """Refuse a table to which files cannot be added.
 
         Args:
             mode: mode of the writer.
+            partition: names of the columns by which the files are partitioned.
 
         Raises:
             DataError: they cannot.
@@ -184,6 +192,21 @@ class LakeTable(ABC):
     @abstractmethod
     def stored(self, kind: pa.DataType) -> pa.DataType | None:
         """Return the type in which the format holds values of a type that is not nested; None if it cannot."""
+
+    def check_partition(self, there: Sequence[str], partition: Sequence[str]) -> None:
+        """Refuse files that are not partitioned as the table is.
+
+        Args:
+            there: names of the columns by which the table is partitioned.
+            partition: names of those by which the files are.
+
+        Raises:
+            DataError: they differ.
+        """
+        if list(there) != list(partition):
+            how = f"is partitioned by {listed(there)}" if there else "is not partitioned"
+            advice = f"give partition_cols={list(there)!r}" if there else "leave out partition_cols="
+            raise DataError(f"table {self.path!r} {how}; {advice}, or name another table")
 
     def conflict(self, commit: Commit) -> DataError:
         """Return the error for a table that changed while the run wrote."""

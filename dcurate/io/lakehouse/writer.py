@@ -28,10 +28,15 @@ from dcurate.io.lakehouse.lance import LanceTable
 from dcurate.io.lakehouse.table import Commit, DataFile, LakeTable, as_stored
 from dcurate.io.ledger import recorded_files
 from dcurate.io.parquet import ParquetWriter
+from dcurate.rows import columns_listed
 
 FORMATS: dict[str, type[LakeTable]] = {"delta": DeltaTable, "iceberg": IcebergTable, "lance": LanceTable}
 #: What the run has committed and is about to commit, among its records.
 _RECORD = f"{META_DIR}/output.json"
+#: Key of the metadata of a file with the values of the partition that it is of.
+_PARTITION = b"partition-dcurate"
+#: Names of types by those that Arrow prints, where these differ.
+_ALIASES = {"date32[day]": "date32"}
 #: Files that are looked at together before the commit.
 _READERS = 16
 
@@ -92,6 +97,8 @@ class TableWriter(ParquetWriter):
         catalog: properties of the Iceberg catalog, as `pyiceberg.catalog.load_catalog` takes them, with ``"name"`` for
             its name.
         schema: types of columns by name, where they are not to be taken from the rows: ``{"id": "string"}``.
+        partition_cols: columns by whose values the table is partitioned, for Delta Lake and Iceberg: text, whole
+            numbers, dates or booleans. A table that is there must be partitioned by the same.
 
     Raises:
         PipelineError: settings that mean nothing here.
@@ -132,9 +139,12 @@ class TableWriter(ParquetWriter):
         declared(self.schema or {}, f"{self.name}: schema")
         if self.mode == "ignore":
             raise PipelineError(f"{self.name}: mode='ignore' has no meaning for a table; give 'append' to add rows")
-        if self.separate_by is not None or self.partition_cols is not None:
+        if self.separate_by is not None:
+            raise PipelineError(f"{self.name}: rows of a table are not put into folders; leave out separate_by=")
+        if self.partition_cols and not self._table().has_partitions:
             raise PipelineError(
-                f"{self.name}: rows of a table are not put into folders; leave out separate_by= and partition_cols="
+                f"{self.name}: {self._table().title} has no partitions; leave out partition_cols=, or write a table of "
+                "Delta Lake or Iceberg"
             )
 
     def requires(self) -> dict[str, str]:
@@ -219,7 +229,7 @@ class TableWriter(ParquetWriter):
             record = {"run": self._run, "generation": 1, "begun": False, "committed": [], "pending": []}
             record |= {"finished": self._finished(version), "began": time.time()}
         if version is not None:
-            table.check_writable(self.mode)
+            table.check_writable(self.mode, self._partition)
             self._required = table.required()
         self._generation, self._base = record["generation"], version
         self._types = table.schema() if version is not None and self._appends(record) else None
@@ -274,7 +284,10 @@ class TableWriter(ParquetWriter):
             raise DataError(f"the records of the run that writes to {self.path!r} were deleted meanwhile; run again")
         stored = self._stored(self._chosen(rows)).schema
         kinds = [(column.name, as_stored(self._table(), column.type)) for column in stored]
-        self._table().commit(Commit(record["run"], record["generation"], [], pa.schema(kinds), False, None))
+        self._check_partition_types(pa.schema(kinds))
+        self._table().commit(
+            Commit(record["run"], record["generation"], [], pa.schema(kinds), False, None, self._partition)
+        )
         self._note_committed(record)
         self._keep(record)
 
@@ -295,19 +308,73 @@ class TableWriter(ParquetWriter):
                 files[place] = self._written_again(file, schema)
         record["pending"] = names
         self._keep(record)
-        self._table().commit(Commit(record["run"], record["generation"], files, schema, replaces, self._base))
+        self._check_partition_types(schema)
+        self._table().commit(
+            Commit(record["run"], record["generation"], files, schema, replaces, self._base, self._partition)
+        )
 
     def _look_again(self) -> None:
         """Take the version and the types of the table as it is now."""
         table = self._table()
-        table.check_writable(self.mode)
+        table.check_writable(self.mode, self._partition)
         self._base, self._types, self._required = table.version(), table.schema(), table.required()
 
     def _write(self, table: pa.Table, key: BatchKey, folder: str) -> Iterator[FilePart]:
         rows = self._stored(table)
-        for number, piece in enumerate(self._pieces(rows)):
+        pieces = (piece for part in self._partitions(rows) for piece in self._pieces(part))
+        for number, piece in enumerate(pieces):
             name = output.file_name(key, "", number=number)
             yield self._put_file(f"{self._table().folder}{name}-{self._run}-{self._generation}{self._suffix}", piece)
+
+    @property
+    def _partition(self) -> Sequence[str]:
+        return tuple(self.partition_cols or ())
+
+    def _partitions(self, rows: pa.Table) -> Iterator[pa.Table]:
+        """The rows of each partition, in the order in which its first row comes."""
+        names = list(self._partition)
+        if not names:
+            yield rows
+            return
+        missing = [name for name in names if name not in rows.column_names]
+        if missing or len(names) == rows.num_columns:
+            raise DataError(
+                f"{self.name}: partition_cols {listed(names)} must be some of the columns, and not all: "
+                f"{columns_listed(rows.column_names)}"
+            )
+        self._check_partition_types(rows.schema)
+        place = "\1place"
+        keys = rows.select(names).append_column(place, pa.array(range(rows.num_rows), pa.int64()))
+        groups = keys.group_by(names, use_threads=False).aggregate([(place, "list")])
+        for places in groups[f"{place}_list"].to_pylist():
+            yield rows.take(pa.array(sorted(places)))
+
+    def _check_partition_types(self, schema: pa.Schema) -> None:
+        """Refuse columns to partition by whose values have no one text in both formats."""
+        is_ = pa.types
+        for name in self._partition:
+            kind = schema.field(name).type
+            plain = is_.is_string(kind) or is_.is_integer(kind) or is_.is_date32(kind) or is_.is_boolean(kind)
+            if not plain and not is_.is_null(kind):
+                raise DataError(
+                    f"{self.name}: column {name!r} of partition_cols holds {kind}; partition by columns of text, whole "
+                    "numbers, dates or booleans"
+                )
+
+    def _without_partition(self, rows: pa.Table) -> pa.Table:
+        """The rows of a partition as its file has them: values that the file does not have are in its metadata."""
+        if not self._partition or self._table().keeps_partition_columns:
+            return rows
+        values = {name: rows[name][:1].cast(pa.string())[0].as_py() for name in self._partition}
+        empty = [name for name, value in values.items() if value == ""]
+        if empty:
+            raise DataError(
+                f"{self.name}: a value of column {empty[0]!r} is an empty text, which Delta Lake reads as null in a "
+                "partition; replace it, or partition by other columns"
+            )
+        kinds = {column.name: str(column.type) for column in rows.schema}
+        note = orjson.dumps({"columns": kinds, "values": values})
+        return rows.drop_columns(list(self._partition)).replace_schema_metadata({_PARTITION: note})
 
     @property
     def _suffix(self) -> str:
@@ -322,7 +389,7 @@ class TableWriter(ParquetWriter):
                 mode = "create" if self._base is None else "overwrite" if self._types is None else "append"
                 file.write(table.write(rows, mode))
             else:
-                self._put(rows, file)
+                self._put(self._without_partition(rows), file)
             size = file.tell()
         return FilePart(self.directory.path(name), size=size)
 
@@ -375,7 +442,11 @@ class TableWriter(ParquetWriter):
         store, path = open_store(directory.path(name), directory.options)
         with storage_errors("read", directory.path(name)), store.open(path) as file:
             about = pq.ParquetFile(file)
-            return DataFile(name, about.metadata.num_rows, store.size(path), about.schema_arrow)
+            size, schema = store.size(path), about.schema_arrow
+            if self._partition and not table.keeps_partition_columns:
+                schema, values = _with_partition(schema)
+                return DataFile(name, about.metadata.num_rows, size, schema, values=values)
+            return DataFile(name, about.metadata.num_rows, size, schema)
 
     def _joined(self, files: Sequence[DataFile]) -> pa.Schema:
         """The schema of the table."""
@@ -419,6 +490,11 @@ class TableWriter(ParquetWriter):
             store, path = open_store(self.directory.path(file.name), self.directory.options)
             with storage_errors("read", self.directory.path(file.name)), store.open(path) as data:
                 rows = pq.read_table(data)
+            for column in self._partition:
+                if column not in rows.column_names:
+                    values = pa.array([file.values[column]], pa.string()).cast(schema.field(column).type)
+                    rows = rows.append_column(column, values.take(pa.repeat(0, rows.num_rows)))
+            rows = rows.select(file.schema.names)
         self._put_file(file.name, self._cast(rows, schema) if self._types is None else self._stored(rows))
         return self._looked_at(file.name)
 
@@ -457,6 +533,16 @@ class TableWriter(ParquetWriter):
 
     def _table(self) -> LakeTable:
         return table_of(self.format, str(self.path), self.storage_options or {}, self.catalog, self.name)
+
+
+def _with_partition(schema: pa.Schema) -> tuple[pa.Schema, Mapping[str, str | None]]:
+    """The schema of a file with the columns of its partition, and their values as text, from its metadata."""
+    about = orjson.loads(schema.metadata[_PARTITION])
+    fields = [
+        pa.field(name, pa.type_for_alias(_ALIASES.get(kind, kind))) if name in about["values"] else schema.field(name)
+        for name, kind in about["columns"].items()
+    ]
+    return pa.schema(fields), about["values"]
 
 
 def _began(run: tuple[Mapping[str, Any] | None, Directory]) -> float:
