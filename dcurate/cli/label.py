@@ -19,10 +19,10 @@ from dcurate.cli.group import LINE_INTERVAL, MODES, cli, console, debug_option, 
 from dcurate.cli.runs import write_json
 from dcurate.core.stage import Stage
 from dcurate.fs.stores import META_DIR, Directory
+from dcurate.runs.load import AGREEMENT
 from dcurate.ui.progress import Progress
+from dcurate.ui.report.page import write_run_page
 
-#: The file of the agreement of judges, among the records of the run.
-AGREEMENT = "agreement.json"
 #: Rows of a batch, so that a run that ends has written most of what was paid for.
 _BATCH = 200
 #: Bytes of input of a batch, where all of it is labelled.
@@ -201,6 +201,8 @@ def _figures(
         suffixes = [judge.suffix for judge in judges]
         figures["labels"] = dcurate.learn.measure_agreement(output, labels, suffixes=suffixes)
         Directory(output).write(f"{META_DIR}/{AGREEMENT}", orjson.dumps(figures["labels"]))
+        run = dcurate.read_run(output)  # with the agreement
+        write_run_page(run.report, run.history, run.about, Directory(output).records)
     return figures
 
 

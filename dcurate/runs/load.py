@@ -14,6 +14,9 @@ from dcurate.fs.stores import META_DIR, Directory, output_of
 from dcurate.io.receipts import receipts
 from dcurate.runs.history import History
 
+#: The file of the agreement of judges, among the records of a run of ``dcurate label``.
+AGREEMENT = "agreement.json"
+
 
 @dataclass(frozen=True)
 class RecordedRun:
@@ -22,7 +25,8 @@ class RecordedRun:
     Attributes:
         report: what it did.
         history: how it went over time; empty for a run that left none.
-        about: its stages and their settings, thresholds, versions: see `dcurate.runs.manifest.provenance`.
+        about: its stages and their settings, thresholds, versions: see `dcurate.runs.manifest.provenance`; and the
+            ``agreement`` of judges, of a run of ``dcurate label``.
         address: the folder with its records.
         missing: what there is not, in sentences.
         removals: receipts of documents that were removed from its output by request.
@@ -103,6 +107,9 @@ def read_run(address: str, storage_options: Mapping[str, Any] | None = None) -> 
         report = orjson.dumps(_loaded(finished, folder, "finished.json")["report"])
     recorded = None if history is None else _loaded(history, folder, "history.json")
     run = RecordedRun.of(_loaded(report, folder, "report.json"), recorded, folder.address)
+    agreement = folder.read(AGREEMENT)
+    if agreement is not None:
+        run = replace(run, about={**run.about, "agreement": _loaded(agreement, folder, AGREEMENT)})
     try:
         return replace(run, removals=tuple(receipts(output)))
     except DataError as error:  # also in a store that lists no files

@@ -18,6 +18,7 @@ from dcurate import PipelineError, ResourceError
 from dcurate.cli import cli
 from dcurate.cli.group import _message
 from dcurate_testing.llm_server import Endpoint
+from tests.ui.report.test_page import Page
 
 pytestmark = pytest.mark.cluster
 
@@ -120,8 +121,21 @@ def test_two_judges_and_repeats_are_compared(endpoint: Endpoint, corpus: str) ->
     assert {(body["model"], body["seed"]) for body in endpoint.seen.bodies} <= {
         (model, seed) for model in ("m", "other") for seed in (0, 1)
     }
-    records = Path(corpus).parent / "out.dcurate" / "agreement.json"
-    assert json.loads(records.read_text())["quality"]["pairs"] == pairs
+    records = Path(corpus).parent / "out.dcurate"
+    assert json.loads((records / "agreement.json").read_text())["quality"]["pairs"] == pairs
+    table = Page((records / "report.html").read_text()).table("agreement")[1:]
+    assert [row[1:4] for row in table] == [
+        ["m", "m, asked again", "repeat"],
+        ["m", "other", "two judges"],
+        ["m", "other, asked again", "two judges"],
+        ["m, asked again", "other", "two judges"],
+        ["m, asked again", "other, asked again", "two judges"],
+        ["other", "other, asked again", "repeat"],
+    ]
+    assert {tuple(row[4:]) for row in table} == {("30", "1.000", "1.000", "1.000")}
+    page = records.parent / "again.html"
+    CliRunner().invoke(cli, ["report", str(records.parent / "out"), "--html", str(page)], catch_exceptions=False)
+    assert Page(page.read_text()).table("agreement")[1:] == table
 
 
 def test_labels_are_the_same_on_worker_processes_and_as_parquet(endpoint: Endpoint, corpus: str) -> None:

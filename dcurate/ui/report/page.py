@@ -17,6 +17,7 @@ from dcurate.runs.history import History
 from dcurate.runs.snapshot import kept_share
 from dcurate.runs.text import many, seconds_text, used_text
 from dcurate.ui.profile_table import share
+from dcurate.ui.report.agreement import agreement_rows
 from dcurate.ui.report.blocks import PictureCard, ReportData, lasted
 from dcurate.ui.report.stages import linked, most_dropped, reasons, score_cards
 from dcurate.ui.report.timeline import cost, happenings, measured, most_slots, plots
@@ -44,7 +45,8 @@ def write_run_page(
         report: report of the run.
         history: history of the run; an empty one leaves out the plots over time.
         about: the manifest of the run, see `dcurate.runs.manifest.provenance`: ``stages`` with their settings,
-            ``thresholds``, ``versions``, ``recipe``, ``params``, ``command``. Missing entries are left out.
+            ``thresholds``, ``versions``, ``recipe``, ``params``, ``command``, and the ``agreement`` of judges. Missing
+            entries are left out.
         path: a file that ends with ``.html``, or a directory, local or as fsspec opens it.
         storage_options: for fsspec.
         aside: files that the run set aside, see `dcurate.ui.report.aside`.
@@ -77,6 +79,7 @@ def run_page(report: RunReport, history: History, about: Mapping[str, Any], asid
         **removed(data),
         about=about,
         begun=time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(report.started)),
+        agreement=agreement_rows(about),
         aside=aside,
         lasted=lasted,
         most_slots=most_slots(data),

@@ -409,3 +409,13 @@ def test_stages_that_make_several_rows_of_one_or_one_of_several_keep_and_remove_
     assert "% kept" not in more
     stopped = run_page(replace(report, stages=fans[:2], error="stopped"), History(), {})
     assert "4.8 for each of what stages saw" in stopped
+
+
+def test_the_agreement_of_judges_that_cannot_be_computed_is_unknown_and_other_runs_have_none() -> None:
+    pair = {"first": "good", "second": "good_2", "rows": 0, "equal": None, "kappa": None}
+    agreement = {"good": {"given": {"good": [3], "good_2": [0]}, "pairs": [pair], "alpha": None}}
+    judges = [{"name": name, "kind": "Judge", "settings": {"model": name}} for name in ("<qwen>", "gpt")]
+    page = Page(run_page(made_up(), History(), {"stages": judges, "agreement": agreement}))
+    assert page.table("agreement")[1:] == [["good", "<qwen>", "gpt", "two judges", "0", *3 * ["unknown"]]]
+    for about in ({"stages": judges}, {"agreement": agreement}):
+        assert "agreement" not in Page(run_page(made_up(), History(), about)).sections
