@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import time
 import warnings
+import weakref
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -19,7 +22,7 @@ import numpy.typing as npt
 from dcurate.core.extras import needed
 from dcurate.errors import PipelineError, nearest
 from dcurate.fs.locks import open_locked
-from dcurate.fs.temporary import folder_of_host
+from dcurate.fs.temporary import folder_of_host, held, sweep
 
 #: What runs a model: Torch, ONNX Runtime in float32, the same with matrices in 8 bits, or OpenVINO.
 BACKENDS = ("torch", "onnx", "onnx-int8", "openvino")
@@ -33,6 +36,8 @@ LIBRARIES: dict[str, dict[str, str]] = {
 #: Protocol buffers hold no more; weights beyond it are in files of their own.
 _MOST_IN_FILE = 1_500_000_000
 _MODEL, _FACTS = "model.onnx", "facts.json"
+#: Exports that no process uses are kept up to these many bytes, and this long after their last use, in seconds.
+KEPT_BYTES, KEPT_S = 20 * 2**30, 30 * 86_400.0
 
 
 @dataclass(frozen=True)
@@ -68,6 +73,7 @@ class ExportedModel:
     """
 
     def __init__(self, folder: Path, backend: str, threads: int) -> None:
+        weakref.finalize(self, os.close, held(folder))  # it is not removed while it is in use
         self.facts = facts(folder)
         path = str(folder / _MODEL)
         self._run = _openvino(path, threads) if backend == "openvino" else _onnx_runtime(path, threads)
@@ -163,15 +169,48 @@ def facts(folder: Path) -> Facts:
 
 
 def once(folder: Path, make: Callable[[], Facts]) -> Facts:
-    """The facts in a folder; the first process of the host makes what is in it, while others wait."""
-    held = open_locked(folder / "lock")
+    """The facts in a folder; the first process of the host makes what is in it, while others wait.
+
+    Older exports that are not in use are removed once they take more than `KEPT_BYTES`, or are older than `KEPT_S`.
+    """
+    used = held(folder)
     try:
-        if not (folder / _FACTS).is_file():
-            known = make()
-            write_facts(folder, known)
-        return facts(folder)
+        lock = open_locked(folder / "lock")
+        try:
+            if not is_exported(folder):
+                known = make()
+                write_facts(folder, known)
+                prune(folder.parent)
+            os.utime(folder / _FACTS)
+            return facts(folder)
+        finally:
+            os.close(lock)
     finally:
-        os.close(held)
+        os.close(used)
+
+
+def is_exported(folder: Path) -> bool:
+    """Whether a folder holds an exported model."""
+    return (folder / _FACTS).is_file()
+
+
+def folder_size(folder: Path) -> int:
+    """The size of the files in a folder, in bytes."""
+    return sum(path.stat().st_size for path in folder.iterdir())
+
+
+def prune(parent: Path) -> None:
+    """Remove exports that no process uses: those beyond `KEPT_BYTES`, the longest unused first, and old ones."""
+    uses = []
+    for folder in parent.iterdir():
+        with suppress(FileNotFoundError):  # being made, or removed by another process
+            uses.append(((folder / _FACTS).stat().st_mtime, folder_size(folder), folder))
+    kept, total = set(), 0
+    for last, size, folder in sorted(uses, reverse=True):
+        total += size
+        if total <= KEPT_BYTES and time.time() - last <= KEPT_S:
+            kept.add(folder)
+    sweep(parent, kept.__contains__)
 
 
 def write_facts(folder: Path, known: Facts) -> None:

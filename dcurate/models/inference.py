@@ -35,6 +35,7 @@ from dcurate.models.exported import (
     check_backend,
     export,
     exported_folder,
+    is_exported,
     once,
     write_facts,
 )
@@ -194,7 +195,7 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         folder = self.weights.fetch()
         if self.backend == "torch":
             return
-        place = self._exported(folder)
+        place = self._export_place(folder)
         known = once(place, lambda: self._export(folder, place))
         if known.agreement < self.min_agreement:
             raise PipelineError(
@@ -205,6 +206,8 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
     def setup(self, worker_metadata: WorkerMetadata | None = None) -> None:
         """Load the model, unless another slot of this process has; the network is not used."""
         folder = self.weights.folder()
+        if self.backend != "torch" and not is_exported(place := self._export_place(folder)):
+            once(place, lambda: self._export(folder, place))  # it was removed to make room for others
         self._torch_device = devices.device_of(self.name, self.device, worker_metadata)
         key: Hashable = (
             type(self),
@@ -293,9 +296,13 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         norms = np.linalg.norm(left, axis=1) * np.linalg.norm(right, axis=1)
         return float(np.mean((left * right).sum(axis=1) / np.maximum(norms, 1e-30)))
 
-    def _exported(self, folder: str) -> Path:
-        settings = f"{type(self).__module__} {type(self).__qualname__} {sorted(self.settings().items())!r}"
-        return exported_folder(folder, self.backend, settings)
+    def exported_folder(self) -> Path:
+        """Return the folder of this host for the exported model; names of columns do not decide it."""
+        return self._export_place(self.weights.folder())
+
+    def _export_place(self, folder: str) -> Path:
+        settings = sorted((name, value) for name, value in self.settings().items() if not _names_column(name))
+        return exported_folder(folder, self.backend, f"{type(self).__module__} {type(self).__qualname__} {settings!r}")
 
     def _export(self, folder: str, place: Path) -> Facts:
         """Export the model, and compare it with Torch on a sample of texts."""
@@ -325,7 +332,7 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
     def _load(self, folder: str) -> Loaded:
         if self.backend != "torch":
             threads = max(1, int(self.resources.cpus))
-            exported = ExportedModel(self._exported(folder), self.backend, threads)
+            exported = ExportedModel(self._export_place(folder), self.backend, threads)
             known = exported.facts
             return Loaded(exported, exported, known.filler, known.vocabulary, known.longest, known.hidden)
         torch = devices.torch_for(self.name)
@@ -418,6 +425,11 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
                 "model_seconds": seconds,
             }
         )
+
+
+def _names_column(setting: str) -> bool:
+    """Whether a setting names a column or the stage, and so does not decide what is exported."""
+    return setting in ("name", "overwrite") or setting.endswith("_field")
 
 
 def _inner(model: Any) -> Any:
