@@ -11,6 +11,9 @@ from typing import Any, Self
 
 from dcurate.core.secrets import HidesSecrets
 
+#: Between the version of a split and the number of its first rows that a limit leaves.
+_FIRST_ROWS = " first rows: "
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class BatchKey:
@@ -268,19 +271,22 @@ def limited_version(whole: str, rows: int) -> str:
         whole: version of the whole split.
         rows: number of rows that are left.
     """
-    return f"{whole}:{rows}"
+    return f"{whole}{_FIRST_ROWS}{rows}"
 
 
 def has_rows_of(made: str, wanted: str) -> bool:
     """Return whether rows that were made of one version of a split are all those of another: a limit removes nothing.
 
     Examples:
-        >>> [has_rows_of(made, "ab:20") for made in ("ab", "ab:20", "ab:30", "ab:10", "cd")]
-        [True, True, True, False, False]
+        >>> wanted = limited_version("ab", 20)
+        >>> [has_rows_of(limited_version("ab", rows), wanted) for rows in (10, 20, 30)]
+        [False, True, True]
+        >>> has_rows_of("ab", wanted), has_rows_of(wanted, "ab"), has_rows_of("10:30", "10:00")
+        (True, False, False)
     """
-    version, _, rows = made.partition(":")
-    wanted_version, _, wanted_rows = wanted.partition(":")
-    return version == wanted_version and (not rows or (wanted_rows != "" and int(rows) >= int(wanted_rows)))
+    made_version, made_limited, made_rows = made.partition(_FIRST_ROWS)
+    version, limited, rows = wanted.partition(_FIRST_ROWS)
+    return made_version == version and (not made_limited or bool(limited and int(made_rows) >= int(rows)))
 
 
 @dataclass
