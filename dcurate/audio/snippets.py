@@ -178,9 +178,10 @@ class DropRepetitiveSnippets(ProcessingStage[DocumentBatch, DocumentBatch]):
         return answered(task, answers, {self.output_field: pa.list_(kind)}, self.name)
 
     def _fresh(self, snippets: list[Part]) -> tuple[list[Part]]:
-        return ([snippet for snippet in snippets if not self._repeats(snippet)],)
+        return ([snippet for snippet in snippets if not self.is_repetitive(snippet)],)
 
-    def _repeats(self, snippet: Part) -> bool:
+    def is_repetitive(self, snippet: Part) -> bool:
+        """Whether a sequence of tokens comes too often in the text of a snippet."""
         text = " ".join(map(text_of, snippet.get("segments") or [])).strip()
         ids = self._tokenizer.encode(text, add_special_tokens=False).ids
         return repeats(ids, self.ngram_size, self.max_repeats)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import importlib
+import io
 import json
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import soundfile
+import tokenizers
 import torch
 
 from dcurate.compat import nemo
@@ -200,6 +203,150 @@ def test_the_tutorial_of_read_speech_runs_without_its_models(client: RayClient, 
         assert row["sample_rate"] == 48000
     with pytest.raises(MissingError, match="'utmos' of AudioDataFilterStage is not in dcurate"):
         composite(config={**off, "utmos": {"enable": True}}).decompose()
+
+
+def tokenizer(folder: Path) -> str:
+    """A tokenizer of whole words."""
+    words = {word: number for number, word in enumerate(["?", *"abcdefghij"])}
+    made = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="?"))
+    made.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+    folder.mkdir()
+    made.save(str(folder / "tokenizer.json"))
+    return str(folder)
+
+
+def long_recordings(folder: Path) -> list[dict[str, Any]]:
+    """Recordings in stereo at 24 kHz, with segments that stay and some of each kind that is dropped."""
+    folder.mkdir()
+    ramp = np.linspace(-0.5, 0.5, 24_000 * 100)
+    spans = [(0.0, 4.0, "a b"), (5.0, 9.0, "c"), (9.5, 9.9, ""), (50.0, 80.0, "d"), (81.0, 81.2, "e")]
+    spans += [(84.0, 88.0, "f"), (87.0, 89.0, "g"), (95.0, 99.0, "h " * 30)]
+    rows = []
+    for number in range(3):
+        soundfile.write(folder / f"{number}.wav", np.stack([ramp, 0 * ramp], axis=1), 24_000)
+        segments = [
+            {"speaker": "x", "start": start, "end": end, "text": text, "words": [{"word": text, "start": start - 0.01}]}
+            if text
+            else {"speaker": "x", "start": start, "end": end, "text": text}
+            for start, end, text in spans
+        ]
+        rows.append(
+            {
+                "id": f"talks/{number}.x",
+                "audio_filepath": f"elsewhere/{number}.wav",
+                "duration": 100.0,
+                "audio_sample_rate": 24_000,
+                "alignment": [1],
+                "note": {"n": number},
+                "text": "all",
+                "segments": list(reversed(segments)),
+            }
+        )
+    return [*rows, {**rows[0], "id": "gone", "audio_filepath": "gone.wav"}, {**rows[0], "id": "silent", "segments": []}]
+
+
+@pytest.mark.parametrize("dry", [False, True])
+def test_the_tutorial_of_snippets_runs(client: RayClient, tmp_path: Path, dry: bool) -> None:
+    """What tutorials/audio/audio_pretrain/run.py calls, with its arguments."""
+    build, prepare, finalize = of(
+        "stages.audio.alm.pretrain",
+        *("build_audio_pretrain_pipeline", "prepare_audio_pretrain_outputs", "finalize_audio_pretrain_outputs"),
+    )
+    rows = long_recordings(tmp_path / "sound")
+    rows[4]["audio_filepath"] = "silent.wav"
+    extra = [{"audio_filepath": "no id.wav"}, {**rows[0], "note": "again"}]
+    source = manifest(tmp_path / "in.jsonl", [*rows, *extra])
+    Path(source).write_text(Path(source).read_text() + "{not json\n")
+    out, tar, metrics = (tmp_path / "new" / name for name in ("snippets.jsonl", "snippets.tar", "metrics.json"))
+    out.parent.mkdir()
+    (out.parent / "snippets.jsonl.shard-1-old.jsonl").write_text("of a run that was stopped\n")
+    pipeline = build(
+        input_manifest=source,
+        audio_dir=str(tmp_path / "sound"),
+        output_dir=str(tmp_path / "new"),
+        output_manifest_path=str(out),
+        output_audio_tar_path=str(tar),
+        metrics_path=str(metrics),
+        max_duration_sec=15.0,
+        tokenizer_path=tokenizer(tmp_path / "tokenizer"),
+        dry_run=dry,
+    )
+    assert "audio_pretrain_long_form_cut" in pipeline.describe()
+    prepare(str(out), str(metrics), str(tar))
+    pipeline.run(of("backends.xenna.executor", "XennaExecutor")(config={"execution_mode": "streaming"}))
+    finalize(str(out), str(metrics), str(tar), audio_filepath_key="audio_filepath")
+    assert {path.name for path in out.parent.iterdir()} == {out.name, metrics.name} | (set() if dry else {tar.name})
+    written, of_gone = lines(out), [row for row in lines(out) if row["id"] == "gone"]
+    assert len(of_gone) == (1 if dry else 0)
+    kept = [row for row in written if row["id"] != "gone"]
+    assert [row["snippet_id"] for row in kept] == [f"talks_{number}_x-0_000-9_000" for number in range(3)]
+    for number, row in enumerate(kept):
+        assert row["audio_filepath"] == f"{row['snippet_id']}.flac"
+        assert (row["duration"], row["audio_sample_rate"], row["text"]) == (9.0, 16_000, "a b c")
+        assert row["note"] == {"n": number}
+        assert "alignment" not in row
+        assert [(part["start"], part["end"], part["words"][0]["start"]) for part in row["segments"]] == [
+            (0.0, 4.0, 0.0),
+            (5.0, 9.0, 4.99),
+        ]
+    summary = json.loads(metrics.read_text())
+    each = {"empty": 1, "overlap": 2, "too_long": 1, "too_short": 1, "no_text": 0, "repetition": 1}
+    assert summary["num_input_audios"] == 5
+    assert summary["num_output_snippets"] == len(written)
+    assert summary["dropped"] == {name: 4 * count for name, count in each.items()}
+    assert summary["snippet_duration_histogram_30s"] == {"0-30": len(written)}
+    assert summary["output_total_duration_sec"] == 9.0 * len(written)
+    assert summary["dropped_repetition_examples"] == [("h " * 30).strip()] * 4
+    counts = {row["id"]: (row["in_segments"], row["out_snippets"], row["dropped"]) for row in summary["per_original"]}
+    assert counts["talks/1.x"] == (8, 1, each)
+    assert counts["silent"] == (0, 0, dict.fromkeys(each, 0))
+    if not dry:
+        with tarfile.open(tar) as archive:
+            assert archive.getnames() == [row["audio_filepath"] for row in written]
+            sound, rate = soundfile.read(io.BytesIO(archive.extractfile(archive.getnames()[1]).read()))
+        assert (sound.ndim, len(sound), rate) == (1, 144_000, 16_000)
+        expected = np.linspace(-0.25, 0.25, 1_600_000)[:144_000]
+        assert np.abs(sound - expected)[200:-200].max() < 1e-3  # resampling rings at both ends
+
+
+def test_snippets_that_are_written_twice_or_not_whole_are_there_once_or_counted(tmp_path: Path) -> None:
+    extract = of("stages.audio.alm.pretrain.extraction", "SnippetExtractionStage")
+    write, count = of("stages.audio.alm.pretrain.io", "SnippetManifestWriterStage", "PretrainMetricsAggregatorStage")
+    prepare, finalize = of(
+        "stages.audio.alm.pretrain", "prepare_audio_pretrain_outputs", "finalize_audio_pretrain_outputs"
+    )
+    path = sound(tmp_path / "a.wav", 8.0)
+    plan = [{"start": start, "end": start + 2, "segments": []} for start in (0.0, 2.0, 4.0)]
+    row = {"id": "a", "audio_filepath": path, "_snippet_plan": plan}
+    out, tar, metrics = (str(tmp_path / name) for name in ("out.jsonl", "out.tar", "metrics.json"))
+    prepare(out, metrics, tar)
+    for _ in range(2):  # as if a worker had died, and the task had run again
+        for task in extract(str(tmp_path), tar).process(of("tasks", "AudioTask")(data=row)):
+            count(metrics).process(write(out).process(task))
+    [shard] = tmp_path.glob("out.tar.shard-*")
+    whole = shard.read_bytes()
+    first = whole[: len(whole) // 2]
+    shard.write_bytes(first[: first.index(b"a-4_000-6_000") + 700])
+    finalize(out, metrics, tar)
+    assert [row["snippet_id"] for row in lines(Path(out))] == ["a-0_000-2_000", "a-2_000-4_000"]
+    summary = json.loads(Path(metrics).read_text())
+    assert summary["dropped"]["missing_audio"] == 1
+    assert (summary["num_output_snippets"], summary["per_original"][0]["out_snippets"]) == (2, 2)
+    finalize(out, metrics, tar)  # of a run that wrote nothing: what is there stays
+    assert len(lines(Path(out))) == 2
+
+
+def test_recordings_that_would_be_taken_for_each_other_are_refused(tmp_path: Path) -> None:
+    rows = [{"id": number, "audio_filepath": f"{number}/a.wav"} for number in range(2)]
+    path = manifest(tmp_path / "in.jsonl", rows)
+    read, empty = of("stages.audio.alm.pretrain", "ReadLongFormManifestStage"), of("tasks", "EmptyTask")
+    with pytest.raises(ValueError, match=r"duplicate audio basename 'a\.wav' of ids '0' and '1'"):
+        read(path, "/data").process(empty)
+    for way, expected in (("relative", "/data/1/a.wav"), ("as_is", "1/a.wav")):
+        tasks = read(path, "/data", audio_path_resolution=way).process(empty)
+        assert tasks[1].data["audio_filepath"] == expected
+    with pytest.raises(ValueError, match="unknown audio_path_resolution"):
+        read(path, "/data", audio_path_resolution="other").process(empty)
 
 
 def sound(path: Path, seconds: float = 2.0, rate: int = 16_000) -> str:

@@ -1,0 +1,518 @@
+"""Stages that cut long recordings into snippets for training, with NeMo Curator's names and arguments."""
+
+from __future__ import annotations
+
+import copy
+import json
+import logging
+import math
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dcurate.audio.segments import overlapping, text_of
+from dcurate.audio.snippets import DropRepetitiveSnippets, PlanSnippets
+from dcurate.compat.nemo.audio_stages.rows import AudioStage, AudioTask
+from dcurate.compat.nemo.audio_stages.snippet_outputs import (
+    MAX_EXAMPLES,
+    append_line,
+    append_member,
+    encoded,
+    shard_path,
+)
+from dcurate.compat.nemo.errors import as_nemo_raises
+from dcurate.compat.nemo.pipeline import Pipeline
+from dcurate.compat.nemo.stages import ProcessingStage, Spec
+from dcurate.compat.nemo.tasks import EmptyTask
+from dcurate.core.extras import needed
+from dcurate.hub.weights import Weights
+from dcurate.media.parts import Part
+
+_log = logging.getLogger("dcurate.compat.nemo")
+
+#: Where a task has its plan, and the counts of its recording.
+_PLAN, _COUNTS = "_snippet_plan", "pretrain_long_form"
+AUDIO_PATH_RESOLUTION_BASENAME = "basename"
+AUDIO_PATH_RESOLUTION_RELATIVE = "relative"
+AUDIO_PATH_RESOLUTION_AS_IS = "as_is"
+_RESOLUTIONS = (AUDIO_PATH_RESOLUTION_BASENAME, AUDIO_PATH_RESOLUTION_RELATIVE, AUDIO_PATH_RESOLUTION_AS_IS)
+#: Keys of a recording that its snippets do not have, and those that change only where the recording has them.
+_OF_RECORDING = ("alignment", _PLAN, "audio_size", "resampled_audio_filepath")
+#: Reasons by which segments and snippets are dropped.
+_REASONS = ("empty", "overlap", "too_long", "too_short", "no_text", "repetition")
+
+
+@dataclass
+class ReadLongFormManifestStage(ProcessingStage[EmptyTask, AudioTask]):
+    """Make a task of each line of a manifest of long recordings.
+
+    A line that is not JSON, or has no ``id``, one that came before, or no path, is left out, with a warning.
+
+    Args:
+        input_manifest: path of the manifest, in JSON Lines.
+        audio_dir: folder of the recordings.
+        audio_filepath_key: the key of the path.
+        audio_path_resolution: ``basename`` takes the name of the file, in `audio_dir`; ``relative`` the whole path
+            there; ``as_is`` the path alone.
+        dataset_name: name of the data set.
+    """
+
+    input_manifest: str
+    audio_dir: str
+    audio_filepath_key: str = "audio_filepath"
+    audio_path_resolution: str = AUDIO_PATH_RESOLUTION_BASENAME
+    dataset_name: str = "long_form_audio"
+    name: str = "ReadLongFormManifest"
+    batch_size: int = 1
+
+    def outputs(self) -> Spec:
+        return [], [self.audio_filepath_key, "id", "segments"]
+
+    def num_workers(self) -> int | None:
+        return 1
+
+    def process(self, task: EmptyTask) -> list[AudioTask]:
+        """Return the rows.
+
+        Raises:
+            ValueError: `audio_path_resolution` is another, or two rows have the same name of a file.
+            FileNotFoundError: there is no manifest.
+        """
+        if self.audio_path_resolution not in _RESOLUTIONS:
+            raise ValueError(
+                f"unknown audio_path_resolution {self.audio_path_resolution!r}; expected one of {_RESOLUTIONS}"
+            )
+        if not os.path.isfile(self.input_manifest):
+            raise FileNotFoundError(f"Manifest not found: {self.input_manifest}")
+        rows: dict[str, dict[str, Any]] = {}
+        names: dict[str, str] = {}
+        with open(self.input_manifest, encoding="utf-8") as file:
+            for number, line in enumerate(file, 1):
+                row = self._row(line, number, rows) if line.strip() else None
+                if row is None:
+                    continue
+                path, base = row[self.audio_filepath_key], os.path.basename(row[self.audio_filepath_key])
+                if self.audio_path_resolution == AUDIO_PATH_RESOLUTION_BASENAME and base in names:
+                    raise ValueError(
+                        f"line {number}: duplicate audio basename {base!r} of ids {names[base]!r} and {row['id']!r}; "
+                        "set audio_path_resolution='relative' or 'as_is'"
+                    )
+                names[base] = row["id"]
+                row[self.audio_filepath_key] = {
+                    AUDIO_PATH_RESOLUTION_BASENAME: os.path.join(self.audio_dir, base),
+                    AUDIO_PATH_RESOLUTION_RELATIVE: os.path.join(self.audio_dir, path),
+                    AUDIO_PATH_RESOLUTION_AS_IS: path,
+                }[self.audio_path_resolution]
+                rows[row["id"]] = row
+        self._log_metrics({"manifest_rows": len(rows)})
+        return [
+            AudioTask(dataset_name=self.dataset_name, data=row, filepath_key=self.audio_filepath_key)
+            for row in rows.values()
+        ]
+
+    def _row(self, line: str, number: int, before: dict[str, dict[str, Any]]) -> dict[str, Any] | None:
+        """The row of a line, its ``id`` as text; None for one that is left out."""
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError as error:
+            row, fault = None, f"invalid JSON ({error})"
+        else:
+            fault = "" if isinstance(row, dict) else f"a {type(row).__name__}, not an object"
+        if not fault:
+            name = "" if row.get("id") is None else str(row["id"])
+            row["id"] = name
+            fault = "missing or empty 'id'" if not name.strip() else ""
+            fault = f"duplicate id {name!r}" if not fault and name in before else fault
+            path = row.get(self.audio_filepath_key)
+            fault = f"missing {self.audio_filepath_key!r}" if not fault and not path else fault
+        if fault:
+            _log.warning("[%s] line %d: %s; skipping", self.name, number, fault)
+            return None
+        return dict(row)
+
+
+@dataclass
+class OverlapFilterStage(AudioStage):
+    """Drop segments without words and those that overlap, by the rule of `dcurate.audio.DropOverlappingSegments`.
+
+    Args:
+        min_overlap_sec: seconds from which on two segments overlap.
+    """
+
+    min_overlap_sec: float = 0.5
+    name: str = "OverlapFilter"
+    batch_size: int = 1
+
+    def inputs(self) -> Spec:
+        return [], ["segments"]
+
+    def outputs(self) -> Spec:
+        return [], ["segments"]
+
+    def process(self, task: AudioTask) -> AudioTask:
+        """Drop the segments."""
+        segments: list[Part] = list(task.data.get("segments") or [])
+        spoken = [segment for segment in segments if text_of(segment) or segment.get("words")]
+        spoken.sort(key=lambda segment: (segment["start"], segment["end"]))
+        gone = overlapping([(segment["start"], segment["end"]) for segment in spoken], self.min_overlap_sec)
+        kept = task.data["segments"] = [segment for number, segment in enumerate(spoken) if number not in gone]
+        first = min((segment["start"] for segment in segments), default=0.0)
+        seconds = float(max((segment["end"] for segment in segments), default=0.0) - first)
+        counts = {"dropped_empty": len(segments) - len(spoken), "dropped_overlap": len(gone)}
+        task._metadata.setdefault(_COUNTS, {}).update(
+            counts,
+            original_seg_count=len(segments),
+            original_seg_duration=seconds,
+            kept_after_filter_count=len(kept),
+        )
+        self._log_metrics({"input_segments": len(segments), **counts, "output_segments": len(kept)})
+        return task
+
+
+@dataclass
+class SnippetCutPlannerStage(AudioStage):
+    """Plan snippets of neighbouring segments, by `dcurate.audio.PlanSnippets`; nothing is cut.
+
+    Args:
+        max_duration_sec, min_duration_sec: seconds of a snippet.
+        max_segment_gap_in_snippet: seconds between two segments of a snippet.
+
+    Raises:
+        ValueError: a setting is out of range.
+    """
+
+    max_duration_sec: float = 600.0
+    min_duration_sec: float = 0.5
+    max_segment_gap_in_snippet: float = 30.0
+    name: str = "SnippetCutPlanner"
+    batch_size: int = 1
+
+    def __post_init__(self) -> None:
+        with as_nemo_raises():
+            self._plan = PlanSnippets(
+                max_duration_s=self.max_duration_sec,
+                min_duration_s=self.min_duration_sec,
+                max_gap_s=self.max_segment_gap_in_snippet,
+            )
+
+    def inputs(self) -> Spec:
+        return [], ["segments"]
+
+    def outputs(self) -> Spec:
+        return [], [_PLAN]
+
+    def process(self, task: AudioTask) -> AudioTask:
+        """Add the plan."""
+        snippets, losses = self._plan.planned(list(task.data.get("segments") or []))
+        task.data[_PLAN] = snippets
+        counts = {"planned_snippets": len(snippets), **{f"dropped_{name}": losses[name] for name in losses}}
+        task._metadata.setdefault(_COUNTS, {}).update(counts)
+        self._log_metrics(counts)
+        return task
+
+
+@dataclass
+class SnippetRepetitionFilterStage(AudioStage):
+    """Drop planned snippets in whose text a sequence of tokens repeats, by `dcurate.audio.DropRepetitiveSnippets`.
+
+    Args:
+        tokenizer_path: a folder with ``tokenizer.json``, or a repository of Hugging Face.
+        ngram_n: tokens of a sequence.
+        ngram_max_count: how often one may come.
+        cache_dir: folder of downloads.
+        hf_token: for repositories that ask for one.
+
+    Raises:
+        ValueError: a number is below 1.
+    """
+
+    tokenizer_path: str
+    ngram_n: int = 10
+    ngram_max_count: int = 3
+    cache_dir: str | None = None
+    hf_token: str | None = None
+    name: str = "SnippetRepetitionFilter"
+    batch_size: int = 1
+
+    def __post_init__(self) -> None:
+        self._rule: DropRepetitiveSnippets | None = None
+        with as_nemo_raises():
+            self._rule_in(self.tokenizer_path)
+
+    def _rule_in(self, folder: str) -> DropRepetitiveSnippets:
+        path = os.path.join(folder, "tokenizer.json")
+        return DropRepetitiveSnippets(path, ngram_size=self.ngram_n, max_repeats=self.ngram_max_count)
+
+    def inputs(self) -> Spec:
+        return [], [_PLAN]
+
+    def outputs(self) -> Spec:
+        return [], [_PLAN]
+
+    def setup_on_node(self, node_info: Any = None, worker_metadata: Any = None) -> None:
+        """Download the tokenizer, unless it is a folder."""
+        with as_nemo_raises():
+            self._weights().fetch("tokenizer")
+
+    def setup(self, worker_metadata: Any = None) -> None:
+        """Load the tokenizer."""
+        with as_nemo_raises():
+            self._rule = self._rule_in(self._weights().folder("tokenizer"))
+            self._rule.setup()
+
+    def _weights(self) -> Weights:
+        return Weights(self.tokenizer_path, cache_dir=self.cache_dir, hf_token=self.hf_token)
+
+    def process(self, task: AudioTask) -> AudioTask:
+        """Drop the snippets from the plan."""
+        if self._rule is None:
+            self.setup()
+        assert self._rule is not None
+        plan: list[Part] = list(task.data.get(_PLAN) or [])
+        repetitive = [self._rule.is_repetitive(snippet) for snippet in plan]
+        kept = task.data[_PLAN] = [snippet for snippet, gone in zip(plan, repetitive, strict=True) if not gone]
+        texts = [_text(snippet["segments"]) for snippet, gone in zip(plan, repetitive, strict=True) if gone]
+        task._metadata.setdefault(_COUNTS, {}).update(
+            dropped_repetition=len(texts),
+            kept_after_repetition_filter=len(kept),
+            planned_snippets=len(kept),
+            filtered_repetition_texts=texts[:MAX_EXAMPLES],
+        )
+        self._log_metrics({"snippets_scanned": len(plan), "snippets_filtered_repetition": len(texts)})
+        return task
+
+
+def _text(segments: list[Part]) -> str:
+    return " ".join(map(text_of, segments)).strip()
+
+
+def make_snippet_id(original_id: str, start_sec: float, end_sec: float) -> str:
+    """Return the name of a snippet, without dots and slashes.
+
+    Examples:
+        >>> make_snippet_id("talks/a.wav", 0.5, 12.25)
+        'talks_a_wav-0_500-12_250'
+    """
+    times = f"{start_sec:.3f}-{end_sec:.3f}".replace(".", "_")
+    return f"{original_id.translate(str.maketrans('./', '__')).replace(chr(92), '_')}-{times}"
+
+
+def relativize_segments(segments: list[Part], snippet_start: float, snippet_end: float) -> list[Part]:
+    """Return segments, and their words, with times that count from the start of a snippet and lie within it.
+
+    Examples:
+        >>> relativize_segments([{"start": 4.0, "end": 6.5, "words": [{"word": "a", "start": 3.9}]}], 4.0, 6.0)
+        [{'start': 0.0, 'end': 2.0, 'words': [{'word': 'a', 'start': 0.0}]}]
+    """
+    lasts = max(0.0, snippet_end - snippet_start)
+
+    def moved(part: Part) -> Part:
+        moved_part = dict(part)
+        for name in ("start", "end"):
+            if name in part:
+                moved_part[name] = min(lasts, max(0.0, part[name] - snippet_start))
+        return moved_part
+
+    return [
+        moved(segment) | ({"words": [moved(word) for word in segment["words"]]} if segment.get("words") else {})
+        for segment in segments
+    ]
+
+
+@dataclass
+class SnippetExtractionStage(AudioStage):
+    """Cut the planned snippets of each recording, in mono, and append them to archives; a task for each.
+
+    A recording without snippets makes one task without ``snippet_id``, by which its losses are counted.
+
+    Args:
+        output_dir: folder of outputs; it is made.
+        output_audio_tar_path: path of the archive, which `finalize_audio_pretrain_outputs` makes of those of workers.
+        target_sample_rate: samples a second of snippets.
+        output_format: ``flac``, ``wav`` or ``ogg``.
+        audio_filepath_key: the key of the path.
+        dry_run: whether only tasks are made, and no sound is read or written.
+
+    Raises:
+        ValueError: a setting is out of range.
+    """
+
+    output_dir: str
+    output_audio_tar_path: str
+    target_sample_rate: int = 16000
+    output_format: str = "flac"
+    audio_filepath_key: str = "audio_filepath"
+    dry_run: bool = False
+    name: str = "SnippetExtraction"
+    batch_size: int = 1
+
+    def __post_init__(self) -> None:
+        if self.output_format not in ("flac", "ogg", "wav"):
+            raise ValueError(f"output_format must be one of ['flac', 'ogg', 'wav'], got {self.output_format!r}")
+        if self.target_sample_rate <= 0:
+            raise ValueError("target_sample_rate must be > 0")
+
+    def inputs(self) -> Spec:
+        return [], [self.audio_filepath_key, _PLAN]
+
+    def outputs(self) -> Spec:
+        return [], [self.audio_filepath_key, "snippet_id", "duration", "segments"]
+
+    def setup(self, worker_metadata: Any = None) -> None:
+        """Make the folders."""
+        os.makedirs(self.output_dir, exist_ok=True)
+
+    def process(self, task: AudioTask) -> list[AudioTask]:
+        """Return the snippets."""
+        plan, made = task.data.get(_PLAN) or [], []
+        for snippet in plan:
+            start, end = float(snippet["start"]), float(snippet["end"])
+            name = make_snippet_id(str(task.data.get("id") or task.task_id), start, end)
+            member, seconds = f"{name}.{self.output_format}", end - start
+            if not self.dry_run:
+                samples = self._cut(task.data.get(self.audio_filepath_key), start, end)
+                if samples is None:
+                    continue
+                seconds = len(samples) / self.target_sample_rate
+                data = encoded(samples, self.target_sample_rate, self.output_format)
+                append_member(shard_path(self.output_audio_tar_path, "tar"), member, data)
+            made.append(self._task(task, self._row(task, snippet, name, member, seconds)))
+        total = sum(snippet.data["duration"] for snippet in made)
+        self._log_metrics({"snippets_written": len(made), "snippets_total_duration": total})
+        nothing: dict[str, Any] = {"snippet_id": None, self.audio_filepath_key: None, "duration": 0.0, "segments": []}
+        return made or [self._task(task, {"id": task.data.get("id"), **nothing})]
+
+    def _cut(self, path: Any, start: float, end: float) -> Any:
+        """The samples of a snippet; None, with a warning, if there are none."""
+        soundfile = needed("soundfile", "cutting snippets", "audio")
+        try:
+            with soundfile.SoundFile(path) as file:
+                first, last = max(0, math.floor(start * file.samplerate)), math.ceil(end * file.samplerate)
+                file.seek(min(first, file.frames))
+                samples = file.read(max(0, last - first), dtype="float32", always_2d=True).mean(axis=1)
+                rate = file.samplerate
+        except (OSError, RuntimeError, TypeError) as error:
+            _log.error("[%s] failed to read %s from %.2f to %.2f s: %s", self.name, path, start, end, error)
+            return None
+        if not len(samples):
+            _log.warning("[%s] %s has no sound from %.2f to %.2f s; skipping snippet", self.name, path, start, end)
+            return None
+        count = -(-len(samples) * self.target_sample_rate // rate)
+        if rate != self.target_sample_rate:
+            samples = needed("soxr", "cutting snippets", "audio").resample(samples, rate, self.target_sample_rate)
+        return np.pad(samples[:count], (0, max(0, count - len(samples))))
+
+    def _row(self, task: AudioTask, snippet: Part, name: str, member: str, seconds: float) -> dict[str, Any]:
+        row = {key: value for key, value in task.data.items() if key not in _OF_RECORDING}
+        changed = {
+            "actual_duration": seconds,
+            "proposed_duration": seconds,
+            "audio_sample_rate": self.target_sample_rate,
+            "audio_num_channels": 1,
+            "swift_audio_filepath": "",
+        }
+        row |= {key: value for key, value in changed.items() if key in row}
+        row |= {"snippet_id": name, self.audio_filepath_key: member, "duration": seconds}
+        row["segments"] = relativize_segments(snippet["segments"], snippet["start"], snippet["end"])
+        return row | ({"text": _text(snippet["segments"])} if "text" in row else {})
+
+    def _task(self, task: AudioTask, row: dict[str, Any]) -> AudioTask:
+        return AudioTask(
+            dataset_name=task.dataset_name,
+            data=row,
+            _metadata=copy.deepcopy(task._metadata),
+            _stage_perf=list(task._stage_perf),
+        )
+
+
+@dataclass
+class SnippetManifestWriterStage(AudioStage):
+    """Write the row of each snippet, for `finalize_audio_pretrain_outputs` to join.
+
+    Args:
+        output_path: path of the manifest.
+    """
+
+    output_path: str
+    name: str = "SnippetManifestWriter"
+    batch_size: int = 1
+
+    def process(self, task: AudioTask) -> AudioTask:
+        """Write the row, unless it is of a recording without snippets."""
+        if task.data.get("snippet_id") is not None:
+            append_line(shard_path(self.output_path, "jsonl"), task.data)
+        return task
+
+
+@dataclass
+class PretrainMetricsAggregatorStage(AudioStage):
+    """Write what was kept and dropped for each snippet, for `finalize_audio_pretrain_outputs` to sum up.
+
+    Args:
+        output_path: path of the summary.
+    """
+
+    output_path: str
+    name: str = "PretrainMetricsAggregator"
+    batch_size: int = 1
+
+    def process(self, task: AudioTask) -> AudioTask:
+        """Write the figures of the task."""
+        row, counts = task.data, task._metadata.get(_COUNTS, {})
+        if row.get("id"):
+            snippet = row.get("snippet_id")
+            record = {
+                "id": str(row["id"]),
+                "in_segments": counts.get("original_seg_count", 0),
+                "in_duration_sec": counts.get("original_seg_duration", 0.0),
+                "dropped": {name: counts.get(f"dropped_{name}", 0) for name in _REASONS},
+                "is_stub": snippet is None,
+                "snippet_id": snippet,
+                "out_segments": len(row.get("segments") or []),
+                "out_duration_sec": float(row.get("duration", 0.0)),
+                "filtered_texts": counts.get("filtered_repetition_texts", []),
+            }
+            append_line(shard_path(self.output_path, "jsonl"), record)
+        return task
+
+
+def build_audio_pretrain_pipeline(  # noqa: PLR0913 - NeMo Curator's signature
+    *,
+    input_manifest: str,
+    audio_dir: str,
+    output_dir: str,
+    output_manifest_path: str,
+    output_audio_tar_path: str,
+    metrics_path: str,
+    max_duration_sec: float,
+    tokenizer_path: str,
+    min_duration_sec: float = 0.5,
+    min_overlap_sec: float = 0.5,
+    max_segment_gap_in_snippet: float = 30.0,
+    ngram_n: int = 10,
+    ngram_max_count: int = 3,
+    tokenizer_cache_dir: str | None = None,
+    hf_token: str | None = None,
+    target_sample_rate: int = 16000,
+    output_format: str = "flac",
+    audio_filepath_key: str = "audio_filepath",
+    audio_path_resolution: str = AUDIO_PATH_RESOLUTION_BASENAME,
+    dataset_name: str = "long_form_audio",
+    dry_run: bool = False,
+) -> Pipeline:
+    """Return the pipeline that cuts long recordings into snippets; the arguments are those of its stages."""
+    stages: list[Any] = [
+        ReadLongFormManifestStage(input_manifest, audio_dir, audio_filepath_key, audio_path_resolution, dataset_name),
+        OverlapFilterStage(min_overlap_sec),
+        SnippetCutPlannerStage(max_duration_sec, min_duration_sec, max_segment_gap_in_snippet),
+        SnippetRepetitionFilterStage(tokenizer_path, ngram_n, ngram_max_count, tokenizer_cache_dir, hf_token),
+        SnippetExtractionStage(
+            output_dir, output_audio_tar_path, target_sample_rate, output_format, audio_filepath_key, dry_run
+        ),
+        SnippetManifestWriterStage(output_manifest_path),
+        PretrainMetricsAggregatorStage(metrics_path),
+    ]
+    about = "Long-form diarized audio -> bounded mono resampled snippets for audio LLM pretraining"
+    return Pipeline(name="audio_pretrain_long_form_cut", description=about, stages=stages)
