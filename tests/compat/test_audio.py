@@ -349,6 +349,34 @@ def test_recordings_that_would_be_taken_for_each_other_are_refused(tmp_path: Pat
         read(path, "/data", audio_path_resolution="other").process(empty)
 
 
+def test_metrics_of_a_stage_are_those_since_they_were_last_taken() -> None:
+    """As NeMo Curator's backends take them, of a stage of one's own."""
+
+    class Counting(of("stages.base", "ProcessingStage")):  # type: ignore[misc]
+        name = "counting"
+
+        def inputs(self) -> Any:
+            return [], []
+
+        def outputs(self) -> Any:
+            return [], []
+
+        def process(self, task: Any) -> Any:
+            self._log_metrics({"rows": len(task.data), "word": "none"})
+            self._log_metric("share", 1)
+            return task
+
+    stage = Counting()
+    task = of("tasks", "AudioTask")(data={"a": 1, "b": 2})
+    stage.process(task)
+    assert stage._consume_custom_metrics() == {"rows": 2.0, "share": 1.0}
+    assert stage._consume_custom_metrics() == {}
+    stage.process(task)
+    task.data["c"] = 3
+    stage.process(task)
+    assert stage._consume_custom_metrics() == {"rows": 3.0, "share": 1.0}
+
+
 def sound(path: Path, seconds: float = 2.0, rate: int = 16_000) -> str:
     """A recording with sound up to 2 kHz."""
     times = np.arange(int(seconds * rate)) / rate
