@@ -159,29 +159,3 @@ def voices_of(small: SmallClusters, *, similarity: float, least: int, most: int 
     np.add.at(counts, groups, small.counts)
     large = counts >= min(least, int(counts.max()))
     return unit(sums[large])
-
-
-def shares(embeddings: Floats, voices: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64], Floats]:
-    """Return the similarity of embeddings to each voice, and how much of each lies at the second nearest one.
-
-    An embedding is taken for a sum of the two nearest voices, a of the first and b of the second, by least squares: its
-    share is b / (a + b), 0 to 0.5 and a little more. It is 0 where there is one voice.
-
-    Args:
-        embeddings: of unit length: shape (embeddings, size).
-        voices: of unit length: shape (speakers, size).
-
-    Examples:
-        >>> similar, share = shares(np.array([[1, 0], [0.8, 0.6]], np.float32), np.eye(2))
-        >>> [round(value, 3) for value in share.tolist()]
-        [0.0, 0.429]
-    """
-    similar = embeddings.astype(np.float64) @ voices.T
-    share = np.zeros(len(embeddings), np.float32)
-    if len(voices) > 1 and len(embeddings):
-        order = np.argsort(-similar, axis=1, kind="stable")[:, :2]
-        near, next_ = np.take_along_axis(similar, order, axis=1).T
-        product = np.einsum("ij,ij->i", voices[order[:, 0]], voices[order[:, 1]])
-        first, second = near - product * next_, next_ - product * near
-        share[:] = np.clip(second / np.maximum(first + second, 1e-9), 0, 1)
-    return similar, share

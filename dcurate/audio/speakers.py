@@ -13,7 +13,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from dcurate.audio.decode import Samples, Sound
-from dcurate.audio.speaker_clusters import Floats, SmallClusters, shares, voices_of
+from dcurate.audio.speaker_clusters import Floats, SmallClusters, voices_of
+from dcurate.audio.speaker_overlaps import KeptWindows, OverlapRule, overlap_rule
 from dcurate.audio.stage import Mono, SoundStage
 from dcurate.audio.voice_encoder import (
     HOP,
@@ -40,8 +41,8 @@ TURNS = pa.list_(
 _PIECE = 60 * RATE
 #: Samples of a slot of time that has one speaker, and of the part of a window that counts for it.
 _SLOT, _REACH = STEP * HOP, WINDOW * HOP // 2
-#: How much of a window lies at a second speaker where two speak, and how many such windows there are in a row.
-_SHARE, _IN_A_ROW = 0.25, 3
+#: Windows in a row in which two speak, at least.
+_IN_A_ROW = 2
 
 
 @dataclass
@@ -54,14 +55,15 @@ class FindSpeakers(SoundStage):
     means, ``speaker`` (``speaker_0`` for the first one to speak, and so on) and ``overlap``, and the number of
     speakers. Both are null where the segments are. Speakers of different rows have nothing to do with each other.
 
-    ``overlap`` says that the embeddings of three windows in a row, 2.4 s, lie between those of two speakers of the
-    recording: at least a quarter of the way. It is evidence of two voices, not a measurement: it misses short
-    overlaps and those with a voice that never speaks alone, and music or noise may look alike. The speaker of such a
-    turn is the nearer one.
+    ``overlap`` says that two speakers of the recording seem to speak at once, in two windows in a row. To know what
+    that sounds like, windows of different speakers are added up, and go through the network: their embeddings, and
+    those of windows with one speaker, train a linear classifier for this recording. A cluster that looks like such
+    mixtures, with less than an eighth of the speech, is not a speaker. What the flag cannot find is a voice that never
+    speaks alone, and two voices that are clustered as one. The speaker of such a turn is the nearer one.
 
     Clusters are made in two levels: at most 512 small ones, in order of time, then these by average linkage. A long
-    recording needs 512 bytes for each window, 110 MB for 24 hours of speech, and its time grows with its length. The
-    result is the same for any batch and any number of threads.
+    recording needs 512 bytes for each window, 110 MB for 24 hours of speech, and 26 MB for windows that are mixed; its
+    time grows with its length. The result is the same for any batch and any number of threads.
 
     Args:
         segments_field: the column of segments of speech, as `FindSpeech` makes it. One that begins before the last
@@ -190,7 +192,7 @@ class SpeakerListener:
         self._place = 0  # samples that were heard
         self._pieces: list[SpeechPiece] = []
         self._embeddings: list[npt.NDArray[np.float16]] = []
-        self._clusters = SmallClusters(SIZE)
+        self._clusters, self._kept = SmallClusters(SIZE), KeptWindows()
 
     def hear(self, samples: Samples) -> None:
         self._take(self._mono.take(samples))
@@ -201,7 +203,8 @@ class SpeakerListener:
             self._embed(self._next._replace(stop=self._place))
         rules = self._rules
         voices = voices_of(self._clusters, similarity=rules.similarity, least=rules.least, most=rules.most)
-        turns = _turns(self._pieces, self._embeddings, voices)
+        rule, voices = overlap_rule(self._encoder, self._kept, voices)
+        turns = _turns(self._pieces, self._embeddings, voices, rule)
         numbers: dict[int, int] = {}
         for turn in turns:
             turn["speaker"] = f"speaker_{numbers.setdefault(turn['speaker'], len(numbers))}"
@@ -219,11 +222,13 @@ class SpeakerListener:
         self._place += len(samples)
 
     def _embed(self, piece: SpeechPiece) -> None:
-        made = self._encoder.embeddings(windows_of(powers(np.concatenate(self._held)))).astype(np.float16)
+        windows = windows_of(powers(np.concatenate(self._held)))
+        made = self._encoder.embeddings(windows).astype(np.float16)
         self._held = []
         self._pieces.append(piece)
         self._embeddings.append(made)
         self._clusters.add(made.astype(np.float32))
+        self._kept.add(windows, made.astype(np.float32))
 
 
 def pieces(parts: Sequence[Part]) -> Iterator[SpeechPiece]:
@@ -249,13 +254,18 @@ def pieces(parts: Sequence[Part]) -> Iterator[SpeechPiece]:
 
 
 def _turns(
-    heard: Sequence[SpeechPiece], embeddings: Sequence[npt.NDArray[np.float16]], voices: npt.NDArray[np.float64]
+    heard: Sequence[SpeechPiece],
+    embeddings: Sequence[npt.NDArray[np.float16]],
+    voices: npt.NDArray[np.float64],
+    rule: OverlapRule | None,
 ) -> list[dict[str, Any]]:
     """The turns of all pieces, with numbers of voices as speakers."""
     turns: list[dict[str, Any]] = []
     before = None
     for piece, made in zip(heard, embeddings, strict=True):
-        for start, stop, speaker, overlap in piece_turns(piece.stop - piece.start, made.astype(np.float32), voices):
+        wide = made.astype(np.float64)
+        flags = np.zeros(len(wide), np.bool_) if rule is None else rule.flags(wide)
+        for start, stop, speaker, overlap in piece_turns(piece.stop - piece.start, wide @ voices.T, flags):
             turn = {"start": (piece.start + start) / RATE, "end": (piece.start + stop) / RATE}
             same = before == piece.segment and (turns[-1]["speaker"], turns[-1]["overlap"]) == (speaker, overlap)
             if same:
@@ -267,27 +277,26 @@ def _turns(
 
 
 def piece_turns(
-    samples: int, embeddings: Floats, voices: npt.NDArray[np.float64]
+    samples: int, similar: npt.NDArray[np.float64], flags: npt.NDArray[np.bool_]
 ) -> Iterator[tuple[int, int, int, bool]]:
     """Yield the turns of a piece: first sample, the one behind the last, number of the voice, whether two speak.
 
     Args:
         samples: length of the piece.
-        embeddings: those of its windows, of unit length: shape (windows, size).
-        voices: those of the speakers, of unit length: shape (speakers, size).
+        similar: similarity of its windows to the voices of the speakers: shape (windows, speakers).
+        flags: whether two seem to speak in each window.
 
     Examples:
-        >>> embeddings = np.repeat(np.array([[1.0, 0.0], [0.28, 0.96]], np.float32), [6, 6], axis=0)
-        >>> list(piece_turns(90_000, embeddings, np.eye(2)))
-        [(0, 51200, 0, False), (51200, 90000, 1, False)]
+        >>> similar = np.repeat([[1.0, 0.0], [0.3, 0.9]], 6, axis=0)
+        >>> list(piece_turns(90_000, similar, np.arange(12) > 9))
+        [(0, 51200, 0, False), (51200, 76800, 1, False), (76800, 90000, 1, True)]
     """
-    similar, share = shares(embeddings, voices)
     middles = (window_starts(-(-samples // HOP)) + WINDOW // 2) * HOP
     slots = np.arange(-(-samples // _SLOT)) * _SLOT + _SLOT // 2
     distances = np.abs(slots[:, None] - middles[None, :])
     weights = np.maximum(_REACH - distances, 0) + 1e-3 * (distances == distances.min(axis=1, keepdims=True))
     speakers = without_short((weights @ similar).argmax(axis=1))
-    overlaps = _in_a_row(share >= _SHARE)[distances.argmin(axis=1)]
+    overlaps = _in_a_row(flags)[distances.argmin(axis=1)]
     place = 0
     for (speaker, overlap), slot in groupby(zip(speakers.tolist(), overlaps.tolist(), strict=True)):
         end = min(samples, place + _SLOT * sum(1 for _ in slot))
