@@ -27,6 +27,7 @@ from .layouts.side_texts import SideTexts as SideTexts
 from .modifiers import AbbreviationJoiner as AbbreviationJoiner
 from .modifiers import RegexSubstituter as RegexSubstituter
 from .mute import MuteWords as MuteWords
+from .overlaps import FlagOverlaps as FlagOverlaps
 from .recognizers import HuggingFaceRecognizer as HuggingFaceRecognizer
 from .recognizers import PocketSphinxRecognizer as PocketSphinxRecognizer
 from .recognizers import Recognizer as Recognizer

@@ -18,6 +18,7 @@ from dcurate import DataError, DocumentBatch, PipelineError
 from dcurate.audio import (
     DropOverlappingSegments,
     DropRepetitiveSnippets,
+    FlagOverlaps,
     JoinSplits,
     PlanSnippets,
     SegmentRows,
@@ -27,6 +28,7 @@ from dcurate.audio import (
     WordsToSegments,
 )
 from dcurate.audio import segments as segments_module
+from dcurate.audio.overlaps import shared_seconds
 from dcurate.audio.segments import overlapping
 from dcurate.media.refs import Ref, ref_array
 from dcurate.testing import check_stage
@@ -175,6 +177,7 @@ def test_views_are_of_the_segments_and_nothing_gets_lost() -> None:
 
 STAGES = [
     DropOverlappingSegments(),
+    FlagOverlaps(),
     WordsToSegments(),
     SpeechWindows(sample_rate_field=None),
     PlanSnippets("segments"),
@@ -277,3 +280,47 @@ def test_rows_of_segments_need_references(columns: list[str], needs: str) -> Non
     rows = batch([CASES[3]["segments"]], **{name: [b"RIFF"] for name in columns})
     with pytest.raises(PipelineError, match=f"needs a column {needs} rows that refer to parts.*read the files with"):
         SegmentRows().process(rows)
+
+
+turns = st.lists(
+    st.tuples(st.integers(0, 20), st.integers(1, 8), st.sampled_from(["a", "b", None])).map(
+        lambda turn: (float(turn[0]), float(turn[0] + turn[1]), turn[2])
+    ),
+    max_size=12,
+)
+
+
+@given(turns)
+def test_shared_time_is_that_in_which_another_speaker_speaks(turns: list[tuple[float, float, str | None]]) -> None:
+    def speaks(second: int) -> set[str | None]:
+        return {who for start, end, who in turns if start <= second < end}
+
+    assert shared_seconds(turns) == [
+        sum(len(speaks(second)) > 1 for second in range(int(start), int(end))) for start, end, _ in turns
+    ]
+
+
+def test_turns_with_a_flag_keep_it_and_short_overlaps_have_none() -> None:
+    kind = pa.list_(
+        pa.struct([("start", pa.float64()), ("end", pa.float64()), ("speaker", pa.string()), ("overlap", pa.bool_())])
+    )
+    rows = [
+        [
+            {"start": 5.0, "end": 6.0, "speaker": "a", "overlap": True},
+            {"start": 0.0, "end": 1.0, "speaker": "a", "overlap": False},
+            {"start": 0.95, "end": 4.0, "speaker": "b", "overlap": None},
+            {"start": 3.0, "end": 4.5, "speaker": "a", "overlap": False},
+        ],
+        None,
+        [],
+    ]
+    made = FlagOverlaps().process(DocumentBatch(data=pa.table({"segments": pa.array(rows, kind)}))).to_arrow()
+    first, *others = made["flagged_segments"].to_pylist()
+    assert [(turn["overlap"], round(turn["overlap_s"], 9)) for turn in first] == [
+        *((True, 0.0), (False, 0.05), (True, 1.05), (True, 1.0))
+    ]
+    assert others == [None, []]
+    with pytest.raises(DataError, match="have no field 'speaker'"):
+        FlagOverlaps().process(DocumentBatch(data=pa.table({"segments": [[{"start": 0.0, "end": 1.0}]]})))
+    with pytest.raises(PipelineError, match=r"min_overlap_s=0 must be above 0"):
+        FlagOverlaps(min_overlap_s=0)
