@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import struct
 import warnings
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from dcurate.audio.levels import FILTER, WADA, WADA_DB, Levels
 from dcurate.audio.spectrum import Spectrum
 from dcurate.media import Ref, ref_array
 from dcurate.testing import check_stage
+from tests.audio.sounds import wav
 
 RATE = 16_000
 
@@ -318,3 +320,15 @@ def test_a_level_of_silence_is_below_0(level: Any) -> None:
 
 def test_json_can_hold_all_values() -> None:
     json.dumps(signals(np.zeros(10)), allow_nan=False)
+
+
+def test_many_channels_high_rates_and_single_bits_are_measured_as_they_are() -> None:
+    samples = noise(9_600, channels=32)
+    many, *_ = rows_of(AudioSignals().process(batch_of(written(samples, 192_000))))
+    assert (many["decoded_s"], many["silent_channels"]) == (0.05, 0)
+    assert many["peak_db"] == pytest.approx(20 * math.log10(np.abs(samples).max()), abs=1e-6)
+    bits = wav(width=1, frames=1_000)[:-1_000] + bytes([0x00, 0x80]) * 500  # one bit, the highest of its byte
+    header = bytearray(bits)
+    struct.pack_into("<H", header, 34, 1)
+    [single] = rows_of(AudioSignals().process(batch_of(bytes(header))))
+    assert (single["decoded_s"], single["peak_db"], single["dc_offset"]) == (1_000 / RATE, 0.0, 0.5)
