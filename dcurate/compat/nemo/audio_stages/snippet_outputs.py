@@ -11,15 +11,21 @@ import tarfile
 import uuid
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from dcurate.compat.nemo.audio_stages.rows import AudioStage, AudioTask
 from dcurate.core.extras import needed
 
 _log = logging.getLogger("dcurate.compat.nemo")
 
 #: Texts of snippets that are kept as examples.
 MAX_EXAMPLES = 1000
+#: Where a task has the counts of its recording.
+COUNTS = "pretrain_long_form"
+#: Reasons by which segments and snippets are dropped.
+_REASONS = ("empty", "overlap", "too_long", "too_short", "no_text", "repetition")
 _BIN_S = 30
 _SUBTYPES = {"wav": "PCM_16", "flac": "PCM_16", "ogg": "VORBIS"}
 
@@ -68,6 +74,57 @@ def histogram_30s(durations: list[float]) -> dict[str, int]:
     """
     counts = Counter(int(duration // _BIN_S) for duration in durations)
     return {f"{place * _BIN_S}-{(place + 1) * _BIN_S}": counts[place] for place in range(max(counts, default=-1) + 1)}
+
+
+@dataclass
+class SnippetManifestWriterStage(AudioStage):
+    """Write the row of each snippet, for `finalize_audio_pretrain_outputs` to join.
+
+    Args:
+        output_path: path of the manifest.
+    """
+
+    output_path: str
+    name: str = "SnippetManifestWriter"
+    batch_size: int = 1
+
+    def process(self, task: AudioTask) -> AudioTask:
+        """Write the row, unless it is of a recording without snippets."""
+        if task.data.get("snippet_id") is not None:
+            append_line(shard_path(self.output_path, "jsonl"), task.data)
+        return task
+
+
+@dataclass
+class PretrainMetricsAggregatorStage(AudioStage):
+    """Write what was kept and dropped for each snippet, for `finalize_audio_pretrain_outputs` to sum up.
+
+    Args:
+        output_path: path of the summary.
+    """
+
+    output_path: str
+    name: str = "PretrainMetricsAggregator"
+    batch_size: int = 1
+
+    def process(self, task: AudioTask) -> AudioTask:
+        """Write the figures of the task."""
+        row, counts = task.data, task._metadata.get(COUNTS, {})
+        if row.get("id"):
+            snippet = row.get("snippet_id")
+            record = {
+                "id": str(row["id"]),
+                "in_segments": counts.get("original_seg_count", 0),
+                "in_duration_sec": counts.get("original_seg_duration", 0.0),
+                "dropped": {name: counts.get(f"dropped_{name}", 0) for name in _REASONS},
+                "is_stub": snippet is None,
+                "snippet_id": snippet,
+                "out_segments": len(row.get("segments") or []),
+                "out_duration_sec": float(row.get("duration", 0.0)),
+                "filtered_texts": counts.get("filtered_repetition_texts", []),
+            }
+            append_line(shard_path(self.output_path, "jsonl"), record)
+        return task
 
 
 def prepare_audio_pretrain_outputs(output_manifest_path: str, metrics_path: str, output_audio_tar_path: str) -> None:

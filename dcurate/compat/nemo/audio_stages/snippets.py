@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 import logging
 import math
 import os
@@ -16,121 +15,28 @@ from dcurate.audio.segments import overlapping, text_of
 from dcurate.audio.snippets import DropRepetitiveSnippets, PlanSnippets
 from dcurate.compat.nemo.audio_stages.rows import AudioStage, AudioTask
 from dcurate.compat.nemo.audio_stages.snippet_outputs import (
+    COUNTS,
     MAX_EXAMPLES,
-    append_line,
+    PretrainMetricsAggregatorStage,
+    SnippetManifestWriterStage,
     append_member,
     encoded,
     shard_path,
 )
+from dcurate.compat.nemo.audio_stages.snippet_reader import AUDIO_PATH_RESOLUTION_BASENAME, ReadLongFormManifestStage
 from dcurate.compat.nemo.errors import as_nemo_raises
 from dcurate.compat.nemo.pipeline import Pipeline
-from dcurate.compat.nemo.stages import ProcessingStage, Spec
-from dcurate.compat.nemo.tasks import EmptyTask
+from dcurate.compat.nemo.stages import Spec
 from dcurate.core.extras import needed
 from dcurate.hub.weights import Weights
 from dcurate.media.parts import Part
 
 _log = logging.getLogger("dcurate.compat.nemo")
 
-#: Where a task has its plan, and the counts of its recording.
-_PLAN, _COUNTS = "_snippet_plan", "pretrain_long_form"
-AUDIO_PATH_RESOLUTION_BASENAME = "basename"
-AUDIO_PATH_RESOLUTION_RELATIVE = "relative"
-AUDIO_PATH_RESOLUTION_AS_IS = "as_is"
-_RESOLUTIONS = (AUDIO_PATH_RESOLUTION_BASENAME, AUDIO_PATH_RESOLUTION_RELATIVE, AUDIO_PATH_RESOLUTION_AS_IS)
+#: Where a task has its plan.
+_PLAN = "_snippet_plan"
 #: Keys of a recording that its snippets do not have, and those that change only where the recording has them.
 _OF_RECORDING = ("alignment", _PLAN, "audio_size", "resampled_audio_filepath")
-#: Reasons by which segments and snippets are dropped.
-_REASONS = ("empty", "overlap", "too_long", "too_short", "no_text", "repetition")
-
-
-@dataclass
-class ReadLongFormManifestStage(ProcessingStage[EmptyTask, AudioTask]):
-    """Make a task of each line of a manifest of long recordings.
-
-    A line that is not JSON, or has no ``id``, one that came before, or no path, is left out, with a warning.
-
-    Args:
-        input_manifest: path of the manifest, in JSON Lines.
-        audio_dir: folder of the recordings.
-        audio_filepath_key: the key of the path.
-        audio_path_resolution: ``basename`` takes the name of the file, in `audio_dir`; ``relative`` the whole path
-            there; ``as_is`` the path alone.
-        dataset_name: name of the data set.
-    """
-
-    input_manifest: str
-    audio_dir: str
-    audio_filepath_key: str = "audio_filepath"
-    audio_path_resolution: str = AUDIO_PATH_RESOLUTION_BASENAME
-    dataset_name: str = "long_form_audio"
-    name: str = "ReadLongFormManifest"
-    batch_size: int = 1
-
-    def outputs(self) -> Spec:
-        return [], [self.audio_filepath_key, "id", "segments"]
-
-    def num_workers(self) -> int | None:
-        return 1
-
-    def process(self, task: EmptyTask) -> list[AudioTask]:
-        """Return the rows.
-
-        Raises:
-            ValueError: `audio_path_resolution` is another, or two rows have the same name of a file.
-            FileNotFoundError: there is no manifest.
-        """
-        if self.audio_path_resolution not in _RESOLUTIONS:
-            raise ValueError(
-                f"unknown audio_path_resolution {self.audio_path_resolution!r}; expected one of {_RESOLUTIONS}"
-            )
-        if not os.path.isfile(self.input_manifest):
-            raise FileNotFoundError(f"Manifest not found: {self.input_manifest}")
-        rows: dict[str, dict[str, Any]] = {}
-        names: dict[str, str] = {}
-        with open(self.input_manifest, encoding="utf-8") as file:
-            for number, line in enumerate(file, 1):
-                row = self._row(line, number, rows) if line.strip() else None
-                if row is None:
-                    continue
-                path, base = row[self.audio_filepath_key], os.path.basename(row[self.audio_filepath_key])
-                if self.audio_path_resolution == AUDIO_PATH_RESOLUTION_BASENAME and base in names:
-                    raise ValueError(
-                        f"line {number}: duplicate audio basename {base!r} of ids {names[base]!r} and {row['id']!r}; "
-                        "set audio_path_resolution='relative' or 'as_is'"
-                    )
-                names[base] = row["id"]
-                row[self.audio_filepath_key] = {
-                    AUDIO_PATH_RESOLUTION_BASENAME: os.path.join(self.audio_dir, base),
-                    AUDIO_PATH_RESOLUTION_RELATIVE: os.path.join(self.audio_dir, path),
-                    AUDIO_PATH_RESOLUTION_AS_IS: path,
-                }[self.audio_path_resolution]
-                rows[row["id"]] = row
-        self._log_metrics({"manifest_rows": len(rows)})
-        return [
-            AudioTask(dataset_name=self.dataset_name, data=row, filepath_key=self.audio_filepath_key)
-            for row in rows.values()
-        ]
-
-    def _row(self, line: str, number: int, before: dict[str, dict[str, Any]]) -> dict[str, Any] | None:
-        """The row of a line, its ``id`` as text; None for one that is left out."""
-        try:
-            row = json.loads(line)
-        except json.JSONDecodeError as error:
-            row, fault = None, f"invalid JSON ({error})"
-        else:
-            fault = "" if isinstance(row, dict) else f"a {type(row).__name__}, not an object"
-        if not fault:
-            name = "" if row.get("id") is None else str(row["id"])
-            row["id"] = name
-            fault = "missing or empty 'id'" if not name.strip() else ""
-            fault = f"duplicate id {name!r}" if not fault and name in before else fault
-            path = row.get(self.audio_filepath_key)
-            fault = f"missing {self.audio_filepath_key!r}" if not fault and not path else fault
-        if fault:
-            _log.warning("[%s] line %d: %s; skipping", self.name, number, fault)
-            return None
-        return dict(row)
 
 
 @dataclass
@@ -161,7 +67,7 @@ class OverlapFilterStage(AudioStage):
         first = min((segment["start"] for segment in segments), default=0.0)
         seconds = float(max((segment["end"] for segment in segments), default=0.0) - first)
         counts = {"dropped_empty": len(segments) - len(spoken), "dropped_overlap": len(gone)}
-        task._metadata.setdefault(_COUNTS, {}).update(
+        task._metadata.setdefault(COUNTS, {}).update(
             counts,
             original_seg_count=len(segments),
             original_seg_duration=seconds,
@@ -208,7 +114,7 @@ class SnippetCutPlannerStage(AudioStage):
         snippets, losses = self._plan.planned(list(task.data.get("segments") or []))
         task.data[_PLAN] = snippets
         counts = {"planned_snippets": len(snippets), **{f"dropped_{name}": losses[name] for name in losses}}
-        task._metadata.setdefault(_COUNTS, {}).update(counts)
+        task._metadata.setdefault(COUNTS, {}).update(counts)
         self._log_metrics(counts)
         return task
 
@@ -274,7 +180,7 @@ class SnippetRepetitionFilterStage(AudioStage):
         repetitive = [self._rule.is_repetitive(snippet) for snippet in plan]
         kept = task.data[_PLAN] = [snippet for snippet, gone in zip(plan, repetitive, strict=True) if not gone]
         texts = [_text(snippet["segments"]) for snippet, gone in zip(plan, repetitive, strict=True) if gone]
-        task._metadata.setdefault(_COUNTS, {}).update(
+        task._metadata.setdefault(COUNTS, {}).update(
             dropped_repetition=len(texts),
             kept_after_repetition_filter=len(kept),
             planned_snippets=len(kept),
@@ -425,57 +331,6 @@ class SnippetExtractionStage(AudioStage):
             _metadata=copy.deepcopy(task._metadata),
             _stage_perf=list(task._stage_perf),
         )
-
-
-@dataclass
-class SnippetManifestWriterStage(AudioStage):
-    """Write the row of each snippet, for `finalize_audio_pretrain_outputs` to join.
-
-    Args:
-        output_path: path of the manifest.
-    """
-
-    output_path: str
-    name: str = "SnippetManifestWriter"
-    batch_size: int = 1
-
-    def process(self, task: AudioTask) -> AudioTask:
-        """Write the row, unless it is of a recording without snippets."""
-        if task.data.get("snippet_id") is not None:
-            append_line(shard_path(self.output_path, "jsonl"), task.data)
-        return task
-
-
-@dataclass
-class PretrainMetricsAggregatorStage(AudioStage):
-    """Write what was kept and dropped for each snippet, for `finalize_audio_pretrain_outputs` to sum up.
-
-    Args:
-        output_path: path of the summary.
-    """
-
-    output_path: str
-    name: str = "PretrainMetricsAggregator"
-    batch_size: int = 1
-
-    def process(self, task: AudioTask) -> AudioTask:
-        """Write the figures of the task."""
-        row, counts = task.data, task._metadata.get(_COUNTS, {})
-        if row.get("id"):
-            snippet = row.get("snippet_id")
-            record = {
-                "id": str(row["id"]),
-                "in_segments": counts.get("original_seg_count", 0),
-                "in_duration_sec": counts.get("original_seg_duration", 0.0),
-                "dropped": {name: counts.get(f"dropped_{name}", 0) for name in _REASONS},
-                "is_stub": snippet is None,
-                "snippet_id": snippet,
-                "out_segments": len(row.get("segments") or []),
-                "out_duration_sec": float(row.get("duration", 0.0)),
-                "filtered_texts": counts.get("filtered_repetition_texts", []),
-            }
-            append_line(shard_path(self.output_path, "jsonl"), record)
-        return task
 
 
 def build_audio_pretrain_pipeline(  # noqa: PLR0913 - NeMo Curator's signature
