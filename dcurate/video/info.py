@@ -24,6 +24,7 @@ _COLUMNS: dict[str, pa.DataType] = {
     "first_frame_s": pa.float64(),
     "key_frames": pa.int64(),
     "longest_gop_s": pa.float64(),
+    "longest_gap_s": pa.float64(),
     "bit_rate": pa.int64(),
     "pixel_format": pa.string(),
     "bits": pa.int64(),
@@ -47,10 +48,12 @@ class VideoInfo(VideoStage):
     ``width`` and ``height`` in pixels, upright, ``rotation`` in degrees by which players turn the frames
     counter-clockwise, ``fps`` (frames a second on average), ``variable_rate`` (whether the time between frames varies
     by more than 1 ms), ``frames``, ``duration_s`` in seconds, ``first_frame_s`` (when the pictures begin on the clock
-    of the container), ``key_frames``, ``longest_gop_s`` (seconds between key frames, at most), ``bit_rate`` of the file
-    in bits a second, ``pixel_format``, ``bits`` of a sample, ``hdr`` (``pq``, ``hlg`` or null), ``interlaced``,
-    ``sounds`` and ``subtitles`` (numbers of such tracks), ``sound_codec``, ``sound_rate`` (samples a second) and
-    ``sound_channels`` of the first, ``truncated`` (whether the file ends before its index or container says).
+    of the container), ``key_frames``, ``longest_gop_s`` (seconds between key frames, at most), ``longest_gap_s``
+    (seconds between pictures, at most: times that jump ahead, as where recordings were joined, are in ``duration_s``),
+    ``bit_rate`` of the file in bits a second, ``pixel_format``, ``bits`` of a sample, ``hdr`` (``pq``, ``hlg`` or
+    null), ``interlaced``, ``sounds`` and ``subtitles`` (numbers of such tracks), ``sound_codec``, ``sound_rate``
+    (samples a second) and ``sound_channels`` of the first, ``truncated`` (whether the file ends before its index or
+    container says).
 
     Where a row refers to a clip, durations, frames and key frames are those of the clip.
 

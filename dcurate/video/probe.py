@@ -114,6 +114,7 @@ def _timing(film: Film, packets: Packets, start_s: float, stop_s: float | None) 
         "variable_rate": is_variable,
         "key_frames": len(keys),
         "longest_gop_s": round(float(np.diff(ends).max()), 6) if len(keys) else None,
+        "longest_gap_s": round(float(gaps.max()), 6) if len(gaps) else None,
         "bit_rate": round(film.container.size * 8 / end_s) if end_s else None,
         "first_frame_s": round(float(times[0]), 6) if len(times) else None,
         "truncated": packets.truncated,

@@ -1,7 +1,9 @@
 """Films that are odd, cut or lie: each is a row that is right or in quarantine with its reason, within bounds."""
 
+import io
 import random
 
+import av
 import pyarrow as pa
 import pytest
 
@@ -67,6 +69,26 @@ def test_what_containers_say_of_hostile_films_is_what_is_decoded(films):
         "16 bit grey": 16,
     }
     assert good["rotated"]["video_width"] == 48
+
+
+@pytest.mark.parametrize("muxer", ["mpegts", "matroska"])
+def test_a_jump_of_an_hour_is_told_apart_from_a_film_of_an_hour(muxer):
+    """Its duration is that of the clock, as FFmpeg says it; the gap is beside it, so that rules can choose."""
+    file = io.BytesIO()
+    with av.open(file, "w", format=muxer) as container:
+        stream = container.add_stream("mpeg2video", rate=25)
+        stream.width, stream.height, stream.pix_fmt, stream.gop_size = 64, 48, "yuv420p", 10
+        made = [packet for _ in range(100) for packet in stream.encode(av.VideoFrame(64, 48, "yuv420p"))]
+        for number, packet in enumerate([*made, *stream.encode(None)]):
+            ahead = round(3600 / packet.time_base) if number >= 50 else 0
+            packet.pts, packet.dts = (packet.pts or 0) + ahead, (packet.dts or 0) + ahead
+            container.mux_one(packet)
+    films = looked(VideoInfo(), {"jump": file.getvalue(), "none": film(frames=50)})
+    row = films["jump"]
+    assert row["video_frames"] == 100
+    assert row["video_duration_s"] == pytest.approx(3604, abs=0.1)
+    assert row["video_longest_gap_s"] == pytest.approx(3600.04, abs=0.01)
+    assert films["none"]["video_longest_gap_s"] == pytest.approx(0.04, abs=1e-3)
 
 
 def test_fragments_that_are_cut_anywhere_are_told_but_at_the_end_of_one():

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 from transformers import PretrainedConfig, PreTrainedModel
-from transformers.utils import ModelOutput
+from transformers.utils.generic import ModelOutput
 
 
 class CosmosEmbed1Config(PretrainedConfig):
