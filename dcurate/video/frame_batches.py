@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import IO, Any
 
+import numpy as np
 import pyarrow as pa
 
 from dcurate.media.refs import BYTES
@@ -19,8 +19,6 @@ COLUMNS = {BYTES: pa.large_binary(), FRAME_S: pa.float64(), FRAME_NUMBER: pa.int
 
 #: Bytes of frames in a batch, about; a film is never cut.
 _BATCH = 2**26
-#: Bytes of frames of which a table is made at a time.
-_PIECE = 2**24
 #: Bytes of frames that wait in memory for their batch; what is more waits on disk.
 _WAITING = 2**26
 #: Bytes of batches that a call holds in memory; what is more is on disk.
@@ -86,7 +84,7 @@ class FrameStore:
 class FrameBatches:
     """Makes batches of the frames of films, in order, each of whole films and about 64 MiB.
 
-    Batches beyond the first 256 MiB are in files on disk, which are deleted at once and mapped into memory.
+    Frames of batches beyond the first 256 MiB are in files on disk, which are deleted at once and mapped into memory.
 
     Args:
         store: where frames are kept.
@@ -118,55 +116,45 @@ class FrameBatches:
         return self._made
 
     def _end(self) -> None:
-        pieces = chain.from_iterable(self._pieces(row, film) for row, film in self._open)
         self._held += self._size
-        self._made.append(pa.concat_tables(pieces) if self._held <= _IN_MEMORY else _mapped(pieces))
+        files = [file for _, film in self._open for file in film[1]]
+        held = self._on_disk(files) if self._held > _IN_MEMORY else self._in_memory(files)
+        self._made.append(frames_table(self._open, held))
         self._open, self._size = [], 0
 
-    def _pieces(self, row: pa.Table, film: FilmFrames) -> Iterator[pa.Table]:
-        """Yield the rows of the frames of a film, about 16 MiB at a time."""
-        times, files = film
-        start, size = 0, 0
-        for stop, file in enumerate(files, 1):
-            size += len(file)
-            if size >= _PIECE or stop == len(files):
-                here = list(map(self._store.read, files[start:stop]))
-                yield rows_of_frames(row, times[start:stop], here, start, len(files))
-                start, size = stop, 0
+    def _in_memory(self, files: Sequence[KeptFrame]) -> pa.Array:
+        return pa.array(list(map(self._store.read, files)), COLUMNS[BYTES])
+
+    def _on_disk(self, files: Sequence[KeptFrame]) -> pa.Array:
+        """Return a column whose bytes are mapped from a file on disk, which has no name any more."""
+        places = np.zeros(len(files) + 1, np.int64)
+        np.cumsum([len(file) for file in files], out=places[1:])
+        with tempfile.NamedTemporaryFile(prefix="dcurate-frames-") as disk:
+            for file in files:
+                disk.write(self._store.read(file))
+            disk.flush()
+            mapped = pa.memory_map(disk.name).read_buffer()
+        return pa.Array.from_buffers(COLUMNS[BYTES], len(files), [None, pa.py_buffer(places), mapped])
 
 
-def _mapped(pieces: Iterable[pa.Table]) -> pa.Table:
-    """Return a table that is mapped from a file on disk, which has no name any more."""
-    pieces = iter(pieces)
-    first = next(pieces)
-    with tempfile.NamedTemporaryFile(prefix="dcurate-frames-") as file:
-        with pa.ipc.new_file(file, first.schema) as writer:
-            writer.write_table(first)
-            del first
-            for piece in pieces:
-                writer.write_table(piece)
-        file.flush()
-        return pa.ipc.open_file(pa.memory_map(file.name)).read_all()
-
-
-def rows_of_frames(row: pa.Table, times: Sequence[float], files: Sequence[bytes], first: int, count: int) -> pa.Table:
-    """Return a row for each of some frames of a film, with the columns of the row of the film.
+def frames_table(films: Sequence[tuple[pa.Table, FilmFrames]], files: pa.Array) -> pa.Table:
+    """Return a row for each frame of films, with the columns of the row of its film.
 
     Args:
-        row: the row of the film, as a table; one without rows where there are no frames.
-        times: their times in seconds.
-        files: their files.
-        first: number of the first of them within the film.
-        count: number of all frames of the film.
+        films: the row of each film, as a table, and its frames.
+        files: the files of all frames.
     """
+    counts = [len(frames) for _, (_, frames) in films]
     values: dict[str, Any] = {
-        BYTES: files,
-        FRAME_S: times,
-        FRAME_NUMBER: range(first, first + len(files)),
-        FRAME_COUNT: [count] * len(files),
+        FRAME_S: [time for _, (times, _) in films for time in times],
+        FRAME_NUMBER: [number for count in counts for number in range(count)],
+        FRAME_COUNT: [count for count in counts for _ in range(count)],
     }
-    added = pa.table({name: pa.array(values[name], kind) for name, kind in COLUMNS.items()})
-    carried = row.drop_columns([name for name in added.column_names if name in row.column_names])
+    columns = {name: pa.array(column, COLUMNS[name]) for name, column in values.items()}
+    added = pa.table({BYTES: files, **columns})
+    rows = pa.concat_tables([row for row, _ in films])
+    carried = rows.drop_columns([name for name in added.column_names if name in rows.column_names])
     if not carried.column_names:
         return added
-    return with_columns(carried.take(pa.array([0] * len(files), pa.int64())), added)
+    origin = [place for place, count in enumerate(counts) for _ in range(count)]
+    return with_columns(carried.take(pa.array(origin, pa.int64())), added)

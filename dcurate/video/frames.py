@@ -30,7 +30,7 @@ from dcurate.video.frame_batches import (
     FrameBatches,
     FrameStore,
     KeptFrame,
-    rows_of_frames,
+    frames_table,
 )
 from dcurate.video.policy import FramePolicy
 from dcurate.video.stage import Collector, VideoStage
@@ -168,7 +168,7 @@ class ExtractFrames(VideoStage):
             films = [answer for answer in answers if not isinstance(answer, MediaFault)]
             for number, film in enumerate(films):
                 batches.add(kept.to_arrow().slice(number, 1), film)
-        made = [task.with_data(rows) for rows in batches.all() or [rows_of_frames(table.slice(0, 0), [], [], 0, 0)]]
+        made = [task.with_data(rows) for rows in batches.all() or [_no_frames(table)]]
         return [replace(made[0], rejections=tuple(rejections)), *made[1:]]
 
 
@@ -186,6 +186,11 @@ class _Frames:
 
     def row(self, answer: ChildAnswer) -> Sequence[Any]:
         return self._times, self._files
+
+
+def _no_frames(table: pa.Table) -> pa.Table:
+    """The table of frames of no film."""
+    return frames_table([(table.slice(0, 0), ([], []))], pa.array([], COLUMNS[BYTES]))
 
 
 def _parts(table: pa.Table) -> Iterator[pa.Table]:

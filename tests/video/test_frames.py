@@ -112,11 +112,12 @@ def test_frames_beyond_a_limit_are_on_disk_and_the_rows_the_same(tmp_path, monke
     monkeypatch.setattr(frames_module, "_ROWS", rows)
     monkeypatch.setattr(frame_batches, "_BATCH", 2_000)
     monkeypatch.setattr(frame_batches, "_IN_MEMORY", 4_000)
-    monkeypatch.setattr(frame_batches, "_PIECE", 1_000)
     monkeypatch.setattr(frame_batches, "_WAITING", 1_500)
     mapped = []
-    spill = frame_batches._mapped
-    monkeypatch.setattr(frame_batches, "_mapped", lambda pieces: mapped.append(True) or spill(pieces))
+    spill = frame_batches.FrameBatches._on_disk
+    monkeypatch.setattr(
+        frame_batches.FrameBatches, "_on_disk", lambda self, files: mapped.append(len(files)) or spill(self, files)
+    )
     with extracting() as extract:
         batches = extract(table)
     assert mapped
@@ -130,17 +131,20 @@ def noise(number):
 @pytest.mark.parametrize("is_cut", [False, True])
 def test_frames_of_a_film_are_not_in_memory_together(tmp_path, monkeypatch, is_cut):
     """Neither of a whole film nor of its clips: Python holds a few of the frames, whose files have 2 MB together."""
-    for limit in ("_BATCH", "_IN_MEMORY", "_PIECE", "_WAITING"):
+    for limit in ("_BATCH", "_IN_MEMORY", "_WAITING"):
         monkeypatch.setattr(frame_batches, limit, 100_000)
     (tmp_path / "a.mp4").write_bytes(film(frames=100, pictures=noise))
     spans = [(start / 5, (start + 1) / 5) for start in range(20)] if is_cut else [(None, None)]
     refs = [Ref(str(tmp_path / "a.mp4"), start_s=start, stop_s=stop) for start, stop in spans]
     with extracting(policy=FramePolicy("all"), image_format="png") as extract:
         extract({"media_ref": ref_array(refs[:1])})
+        before = pa.total_allocated_bytes()
         tracemalloc.start()
         batches = extract({"media_ref": ref_array(refs)})
+        _ = [batch.to_arrow() for batch in batches]
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
+    assert pa.total_allocated_bytes() - before < 1_000_000  # batches are mapped, not copied
     files = [row for batch in batches for row in batch.to_arrow()["bytes"].to_pylist()]
     assert len(files) >= 95
     assert sum(map(len, files)) > 2_000_000
