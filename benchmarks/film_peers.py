@@ -23,6 +23,14 @@ def pyav(path: str) -> int:
         return sum(1 for _ in container.decode(stream))
 
 
+def pyav_key_frames(path: str) -> int:
+    """A bare loop over the key frames of PyAV: no reader of them is much faster."""
+    with av.open(path) as container:
+        stream = container.streams.video[0]
+        stream.thread_count, stream.thread_type = 1, "NONE"
+        return sum(len(stream.decode(packet)) for packet in container.demux(stream) if packet.is_keyframe)
+
+
 def opencv(path: str) -> int:
     """OpenCV's reader, without `retrieve`."""
     cv2: Any = importlib.import_module("cv2")

@@ -15,7 +15,7 @@ class CosmosEmbed1Processor(ProcessorMixin):
         self.tokenizer, self.num_video_frames, self.resolution = tokenizer, num_video_frames, tuple(resolution)
 
     @classmethod
-    def from_pretrained(cls, folder: Any, *unused: Any, **settings: Any) -> "CosmosEmbed1Processor":
+    def from_pretrained(cls, folder: Any, **unused: Any) -> "CosmosEmbed1Processor":  # type: ignore[override]
         return cls(AutoTokenizer.from_pretrained(folder))
 
     def __call__(self, text: Any = None, videos: Any = None, return_tensors: Any = None) -> BatchFeature:
