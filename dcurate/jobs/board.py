@@ -28,8 +28,9 @@ from dcurate.jobs.store import JobFiles
 PLUGIN = "dcurate-jobs"
 #: Seconds between two looks at all jobs.
 TICK_S = 0.25
-#: Seconds without a sign after which a driver counts as gone, and that one may take to give its first.
-LEASE_S, START_S = 10.0, 60.0
+#: Seconds without a sign after which a driver counts as gone, and that one may take to give its first. They double with
+#: each driver of a job that falls silent, up to this many times: on a busy machine the next one is as slow.
+LEASE_S, START_S, MAX_DOUBLED = 10.0, 60.0, 4
 #: Drivers of a job that may die in a row without a split finished, before the job fails.
 MAX_DEATHS = 5
 #: Seconds for which a host gets no driver of a job after one has died there, if there are others.
@@ -55,7 +56,7 @@ class JobEntry:
         token: password of the present driver; one with another token must end.
         begun: whether a driver has prepared the output, so that the next one resumes.
         order: ``stop`` once somebody has asked for it.
-        deaths: drivers that died in a row without progress.
+        deaths: drivers that died in a row without progress, ``silences`` of which gave no sign any more.
         signed: when the driver gave its last sign, by the monotonic clock.
         client: the id of the driver's Dask client.
         worker: address of the worker on whose host the driver was started.
@@ -71,6 +72,7 @@ class JobEntry:
     begun: bool = False
     order: str = ""
     deaths: int = 0
+    silences: int = 0
     done_before: int = 0
     signed: float = field(default_factory=time.monotonic)
     client: str = ""
@@ -224,7 +226,7 @@ class JobBoard(SchedulerPlugin):  # type: ignore[misc]
             raise PipelineError(f"job {record.id} is done; submit it again to run it on new input")
         if not entry.spec:
             raise PipelineError(f"what job {record.id} runs is not kept any more; submit it again with --resume")
-        entry.order, entry.deaths, entry.avoided = "", 0, {}
+        entry.order, entry.deaths, entry.silences, entry.avoided = "", 0, 0, {}
         entry.note(f"resumed by {who or 'a client'}")
         self._change(entry, state="waiting", why="", ended=None, exit_code=None)
         return {"job": entry.record.to_dict()}
@@ -270,7 +272,7 @@ class JobBoard(SchedulerPlugin):  # type: ignore[misc]
         if any(known[name] != value for name, value in values.items()):
             entry.record = replace(entry.record, **values)
         if entry.record.splits_done > entry.done_before:
-            entry.deaths, entry.done_before = 0, entry.record.splits_done
+            entry.deaths, entry.silences, entry.done_before = 0, 0, entry.record.splits_done
         if begun and not entry.begun:
             entry.begun = True
             self._save(entry)
@@ -315,7 +317,9 @@ class JobBoard(SchedulerPlugin):  # type: ignore[misc]
                 entry.starting = asyncio.create_task(self._start(entry))
             return
         silent_s = time.monotonic() - entry.signed
-        if silent_s > (START_S if entry.record.state == "starting" else LEASE_S):
+        limit_s = START_S if entry.record.state == "starting" else LEASE_S
+        if silent_s > limit_s * 2 ** min(entry.silences, MAX_DOUBLED):
+            entry.silences += 1
             self._over(
                 entry,
                 f"its driver {entry.record.driver or 'on ' + entry.worker} has given no sign for {silent_s:.0f} s",
@@ -368,13 +372,14 @@ class JobBoard(SchedulerPlugin):  # type: ignore[misc]
             entry.worker, entry.token, entry.signed = worker, secrets.token_hex(8), time.monotonic()
             self._change(entry, state="starting", attempt=entry.record.attempt + 1, driver="")
             arguments = (entry.record.id, entry.token, entry.record.attempt)
+            answers = True
             try:
                 starting = compat.run_on_worker(self.scheduler, worker, start_driver, *arguments)
                 error = await asyncio.wait_for(starting, LEASE_S)
-            except (OSError, TimeoutError) as raised:
-                error = f"{type(raised).__name__} {raised}"
+            except (OSError, TimeoutError) as raised:  # the worker is gone or busy, which is no fault of the job
+                error, answers = f"{type(raised).__name__} {raised}".strip(), False
             if error and entry.token == arguments[1] and entry.record.state == "starting":
-                self._over(entry, f"worker {worker} cannot start a driver: {error}")
+                self._over(entry, f"worker {worker} cannot start a driver: {error}", counts=answers)
         finally:
             if entry.starting is asyncio.current_task():
                 entry.starting = None
