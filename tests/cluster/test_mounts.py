@@ -94,6 +94,7 @@ def test_a_host_with_another_mount_that_joins_a_run_is_left_out_with_a_notice(
     with scheduler_and_workers(tmp_path) as address:
         joining = south(address, tmp_path, prepare.format(folder=tmp_path))
         heard = run_that_is_joined(address, source, output, joining)
+    assert "Traceback" not in (tmp_path / "scheduler.log").read_text()
     check_notices(heard.notices, sentence)
     assert len(heard.slots) == (1 if sentence else 2)
     assert len(list(output.glob("*.jsonl"))) == FILES

@@ -124,7 +124,7 @@ class Account(SchedulerPlugin):  # type: ignore[misc]
             self.demands[demand.run] = demand
             self._divide_soon()
 
-    def add_worker(self, worker: WorkerState) -> None:
+    def register(self, worker: WorkerState) -> None:
         """Take a worker that has registered with a run."""
         if self.workers.get(worker.address) != worker:
             self.workers[worker.address] = worker

@@ -96,7 +96,7 @@ class RunShare:
 
     def add_worker(self, worker: WorkerState) -> None:
         """Take a worker that has registered."""
-        self._account.add_worker(worker)
+        self._account.register(worker)
 
     def remove_worker(self, worker: str) -> None:
         """Forget a worker that is gone."""
