@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import importlib
 import logging
-import time
 from contextlib import ExitStack
 from typing import Any, Protocol, runtime_checkable
 
-from distributed import Client, Security
+from distributed import Client, Future, Security
 from distributed.deploy import Cluster as DaskCluster
 
 from dcurate.cluster.address import read_scheduler_file
@@ -16,9 +15,6 @@ from dcurate.cluster.base import Cluster
 from dcurate.cluster.compat import identify_workers
 from dcurate.cluster.probe import all_reachable, check_answers, shown
 from dcurate.errors import PipelineError, ResourceError, RunError
-
-#: Seconds for which a first worker is kept busy.
-_HOLD_S = 3.0
 
 _log = logging.getLogger("dcurate.cluster")
 
@@ -125,8 +121,11 @@ class DaskManagedCluster(Cluster):
         return client
 
 
-def wait_for_workers(client: Client, timeout_s: float) -> None:
+def wait_for_workers(client: Client, timeout_s: float) -> Future | None:
     """Wait until a cluster has a worker, and have what scales it start one: Dask's ``adapt(minimum=0)`` and its kin.
+
+    Returns:
+        A result that a worker holds; the cluster keeps that worker until it is released. None if there were workers.
 
     Args:
         client: a client of it.
@@ -136,26 +135,26 @@ def wait_for_workers(client: Client, timeout_s: float) -> None:
         ResourceError: none came.
     """
     if identify_workers(client):
-        return
+        return None
     _log.warning("the cluster has no workers yet; waiting up to %g seconds for some", timeout_s)
-    # Whatever scales the cluster looks at tasks; this one keeps the worker until it has been asked what it has.
-    wanted = client.submit(_hold, pure=False)
+    # Whatever scales the cluster looks at tasks, and keeps a worker that alone has their results.
+    wanted = client.submit(_load, pure=False)
     try:
         client.wait_for_workers(1, timeout=timeout_s)
     except TimeoutError as error:
+        wanted.cancel()
         address = shown(client.scheduler.address)
         raise ResourceError(
             f"the cluster has no workers, and none came within {timeout_s:g} seconds; start some with "
             f"'dask worker {address}', or see why what scales the cluster starts none"
         ) from error
-    finally:
-        wanted.cancel()
+    return wanted
 
 
-def _hold() -> None:
-    """Keep a worker busy while it loads what it is asked for (runs there)."""
+def _load() -> bool:
+    """Load what a worker is asked for (runs there)."""
     importlib.import_module("dcurate.engine.dask.worker_plugin")
-    time.sleep(_HOLD_S)
+    return True
 
 
 def ask_whom_it_reaches(client: Client) -> None:

@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from distributed import Client
+from distributed import Client, Future
 from distributed.deploy import Cluster as DaskCluster
 from distributed.protocol.pickle import dumps
 
@@ -133,7 +133,9 @@ class DaskExecutor:
                 except (ImportError, AttributeError) as error:
                     raise _too_old(error) from error
             _warn(left_out)
-            yield DaskSession(cluster, self.config, self.policies, left_out)
+            session = DaskSession(cluster, self.config, self.policies, left_out)
+            stack.callback(session.held.clear)
+            yield session
 
 
 @dataclass(frozen=True)
@@ -143,12 +145,14 @@ class DaskSession:
     Args:
         policies: policies of the user.
         left_out: workers that take no part, each with the reason.
+        held: results for which a cluster that was scaled from none keeps its worker.
     """
 
     cluster: Cluster
     config: ExecutorConfig
     policies: tuple[Policy, ...] = ()
     left_out: dict[str, str] = field(default_factory=dict)
+    held: list[Future | None] = field(default_factory=list)
 
     @property
     def client(self) -> Client:
@@ -183,7 +187,7 @@ class DaskSession:
         while not workers:  # one that came may be gone before it answers
             if time.monotonic() > end:
                 raise ResourceError("the workers of the cluster end before they can be asked what they have")
-            wait_for_workers(self.client, self.config.worker_timeout_s)
+            self.held.append(wait_for_workers(self.client, self.config.worker_timeout_s))
             if not isinstance(self.cluster, ClientCluster | GatewayCluster):
                 ask_whom_it_reaches(self.client)
             self._leave_out_lacking(plan)
