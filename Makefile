@@ -19,11 +19,12 @@ DEV    := .venv/.ready-dev
 LOWEST := .venv-lowest/.ready
 CUDA   := .venv-cuda/.ready
 GATEWAY := .venv-gateway/.ready
+ORCHESTRATORS := .venv-dagster/.ready .venv-airflow/.ready .venv-prefect/.ready
 WHEELS := .venv-wheels/.ready
 SITE   := .venv-wheels/.ready-site
 PEERS  := .venv-datatrove/.ready .venv-text-dedup/.ready .venv-datasketch/.ready .venv-rensa/.ready
 
-.PHONY: demo test test-deep kernels test-lowest check check-cuda check-gateway check-wheels docs notebooks tools bench-peers clean
+.PHONY: demo test test-deep kernels test-lowest check check-cuda check-gateway check-orchestrators check-wheels docs notebooks tools bench-peers clean
 
 demo: $(READY)
 	.venv/bin/dcurate run demo --output out/demo --set mode=overwrite
@@ -76,6 +77,13 @@ check-wheels: $(SITE)
 check-gateway: $(GATEWAY)
 	PYTHONPATH=. .venv-gateway/bin/python -m tests.cluster.on_dask_gateway
 
+# The examples of deploy/orchestrators on Dagster, Airflow and Prefect, each in an environment of its own.
+check-orchestrators: $(DEV) $(ORCHESTRATORS)
+	.venv/bin/python -m tests.deploy.on_orchestrators dagster .venv-dagster
+	.venv/bin/python -m tests.deploy.on_orchestrators airflow .venv-airflow
+	.venv/bin/python -m tests.deploy.on_orchestrators prefect .venv-prefect
+	.venv/bin/python -m tests.deploy.on_orchestrators prefect_dask .venv-prefect
+
 notebooks: $(DEV)
 	.venv/bin/python notebooks/execute.py
 
@@ -85,7 +93,7 @@ docs: $(DEV)
 bench-peers: $(PEERS)
 
 clean:
-	rm -rf .venv .venv-lowest .venv-cuda .venv-gateway .venv-wheels .venv-datatrove .venv-text-dedup .venv-datasketch .venv-rensa .venv-fasttext out site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-lowest .venv-cuda .venv-gateway .venv-dagster .venv-airflow .venv-prefect .venv-wheels .venv-datatrove .venv-text-dedup .venv-datasketch .venv-rensa .venv-fasttext out site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find dcurate dcurate_testing tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Environments. A stamp is newer than what it was made from, so that setting up again costs nothing.
@@ -115,6 +123,16 @@ $(LOWEST): pyproject.toml constraints-lowest.txt | .venv-lowest/bin/pip
 $(GATEWAY): pyproject.toml constraints.txt | .venv-gateway/bin/pip
 	@echo "Installing dask-gateway and dask-jobqueue into .venv-gateway; this is done once."
 	.venv-gateway/bin/pip install --quiet -c constraints.txt -e . dask-gateway==2026.3.0 dask-gateway-server==2026.3.0 dask-jobqueue==0.9.0 sqlalchemy
+	@touch $@
+
+.venv-dagster/.ready: PACKAGES = dagster==1.13.28
+.venv-airflow/.ready: PACKAGES = apache-airflow==3.3.2
+# The flow of prefect-dask runs a pipeline in its own process.
+.venv-prefect/.ready: PACKAGES = prefect==3.9.1 prefect-dask==0.3.7 -c constraints.txt -e .
+
+$(ORCHESTRATORS): .venv-%/.ready: | .venv-%/bin/pip
+	@echo "Installing $* into .venv-$*; this is done once."
+	.venv-$*/bin/pip install --quiet --no-compile $(PACKAGES)
 	@touch $@
 
 # About 200 MB of compilers; nothing of it needs a GPU.
