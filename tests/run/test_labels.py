@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from dcurate import FuzzyDuplicates, InlineExecutor, JsonlReader, JsonlWriter, Pipeline, PipelineError, TableWriter
 from dcurate.core.stage import Stage
 from dcurate.io import output as output_records
-from dcurate_testing.appends import FILE_KINDS, AppendedOutput, write_day
+from dcurate_testing.appends import FILE_KINDS, TABLE_KINDS, AppendedOutput, write_day
 from tests.run.test_appends import DEATHS, Killed
 
 
@@ -44,11 +44,12 @@ RUNS = st.lists(
     min_size=2,
     max_size=5,
 )
+LABELLED_TABLES = [kind for kind in TABLE_KINDS if kind != "lance"]
 MONDAY, TUESDAY = LabelledRun("monday"), LabelledRun("tuesday")
 KILLED = [LabelledRun("monday", touches) for touches in range(60, 160, 10)]
 
 
-@pytest.mark.parametrize("kind", FILE_KINDS)
+@pytest.mark.parametrize("kind", [*FILE_KINDS, *LABELLED_TABLES])
 @given(runs=RUNS)
 @example(runs=[MONDAY, TUESDAY, MONDAY])
 @example(runs=[MONDAY, *KILLED, TUESDAY])
@@ -217,6 +218,6 @@ def test_a_label_that_has_no_meaning_is_refused(settings: dict[str, object], pro
         JsonlWriter("out", **settings)  # type: ignore[arg-type]
 
 
-def test_a_table_has_no_labels() -> None:
-    with pytest.raises(PipelineError, match="label has no effect here"):
-        TableWriter("out", mode="append", label="monday")
+def test_a_table_of_lance_has_no_labels() -> None:
+    with pytest.raises(PipelineError, match="of a table of Lance no rows are replaced by their label; leave out"):
+        TableWriter("out", format="lance", mode="append", label="monday")

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from dcurate.errors import DataError
+from dcurate.errors import DataError, PipelineError
 from dcurate.fs.paths import is_address
 from dcurate.fs.stores import Directory
 from dcurate.io.lakehouse.fields import as_required
@@ -145,8 +145,9 @@ class DeltaTable(LakeTable):
                     commit_properties=mark,
                 )
                 return
+            removes = self._removes(table, commit, now) if commit.removed else []
             table.create_write_transaction(
-                adds,
+                [*adds, *removes],
                 mode="overwrite" if commit.replace else "append",
                 schema=schema,
                 partition_by=list(commit.partition),
@@ -156,6 +157,20 @@ class DeltaTable(LakeTable):
             if self.version() != (None if table is None else table.version()):
                 raise self.conflict(commit) from error
             raise self.refused(error) from error
+
+    def _removes(self, table: Any, commit: Commit, now: int) -> list[Any]:
+        """What takes files out of the table.
+
+        Raises:
+            PipelineError: the library cannot.
+        """
+        transaction = importlib.import_module("deltalake.transaction")
+        if "RemoveAction" not in vars(transaction):
+            raise PipelineError("label= of tables needs deltalake 1.6; pip install -U deltalake")
+        actions = pa.table(table.get_add_actions(flatten=True))
+        sizes = dict(zip(map(unquote, actions["path"].to_pylist()), actions["size_bytes"].to_pylist(), strict=True))
+        self.check_present(commit, sizes)
+        return [transaction.RemoveAction(name, True, now, size=sizes[name]) for name in commit.removed]
 
     def stored(self, kind: pa.DataType) -> pa.DataType | None:
         is_ = pa.types

@@ -191,9 +191,25 @@ class IcebergTable(LakeTable):
                 if commit.replace and table.current_snapshot() is not None:
                     every = importlib.import_module("pyiceberg.expressions").AlwaysTrue()
                     work.delete(every, snapshot_properties=marks)
-            if paths:
+            if commit.removed:
+                self._exchange(work, commit, directory, paths)
+            elif paths:
                 work.add_files(paths, snapshot_properties=marks, check_duplicate_files=False)
             work.commit_transaction()
+
+    def _exchange(self, work: Any, commit: Commit, directory: Directory, paths: list[str]) -> None:
+        """Take out files and add others in one snapshot."""
+        made = importlib.import_module("pyiceberg.io.pyarrow").parquet_file_to_data_file
+        table = work._table
+        files = {task.file.file_path: task.file for task in table.scan().plan_files()}
+        names = {path.removeprefix("file://"): path for path in files}
+        present = {name: names[directory.path(name)] for name in commit.removed if directory.path(name) in names}
+        self.check_present(commit, present)
+        with work.update_snapshot(snapshot_properties={_MARK: commit.marker}).overwrite() as snapshot:
+            for path in present.values():
+                snapshot.delete_data_file(files[path])
+            for path in paths:
+                snapshot.append_data_file(made(table.io, work.table_metadata, path))
 
     def stored(self, kind: pa.DataType) -> pa.DataType | None:
         is_ = pa.types

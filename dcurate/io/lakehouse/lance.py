@@ -33,6 +33,7 @@ class LanceTable(LakeTable):
     folder = "_dcurate_fragments/"
     fixed_lists = True
     has_partitions = False
+    removes_files = False
 
     def address(self) -> str:
         return Directory(self.path, dict(self.options)).address

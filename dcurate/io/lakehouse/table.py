@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -85,6 +85,7 @@ class Commit:
         replace: whether the rows that are there go.
         base: the version that the run saw when it began; None if there was no table.
         partition: names of the columns by which the table is partitioned.
+        removed: names of files of the table that go.
     """
 
     run: str
@@ -94,6 +95,7 @@ class Commit:
     replace: bool
     base: int | None
     partition: Sequence[str] = ()
+    removed: Sequence[str] = ()
 
     @property
     def marker(self) -> str:
@@ -124,6 +126,8 @@ class LakeTable(ABC):
     fixed_lists = False
     #: Whether tables can be partitioned, and whether files have the columns by which they are.
     has_partitions = True
+    #: Whether a commit can take out files.
+    removes_files = True
     keeps_partition_columns = True
 
     @abstractmethod
@@ -215,6 +219,24 @@ class LakeTable(ABC):
             f"another program wrote to table {self.path!r}: it is at version {self.version()} now, and when the run "
             f"began {before}; nothing was committed: go on with resume=True to commit to what is there now"
         )
+
+    def check_present(self, commit: Commit, present: Container[str]) -> None:
+        """Refuse to take out files that the table does not have.
+
+        Args:
+            commit: the commit.
+            present: names of the files that it has.
+
+        Raises:
+            DataError: another program has rewritten or deleted some.
+        """
+        gone = [name for name in commit.removed if name not in present]
+        if gone:
+            raise DataError(
+                f"another program rewrote or deleted {len(gone):,} files of table {self.path!r} with rows of this label "
+                f"(first: {gone[0]!r}), so nobody knows which rows to replace; delete these with its library, and write "
+                "the new ones under another label"
+            )
 
     def refused(self, error: Exception) -> DataError:
         """Return the error for a commit that the library refuses."""

@@ -24,6 +24,7 @@ from dcurate.fs.stores import META_DIR, RUNS, TMP, Directory
 from dcurate.io import output
 from dcurate.io.lakehouse.delta import DeltaTable
 from dcurate.io.lakehouse.iceberg import IcebergTable
+from dcurate.io.lakehouse.labels import replaced_runs, runs_to_replace
 from dcurate.io.lakehouse.lance import LanceTable
 from dcurate.io.lakehouse.table import Commit, DataFile, LakeTable, as_stored
 from dcurate.io.ledger import recorded_files
@@ -97,6 +98,8 @@ class TableWriter(ParquetWriter):
         catalog: properties of the Iceberg catalog, as `pyiceberg.catalog.load_catalog` takes them, with ``"name"`` for
             its name.
         schema: types of columns by name, where they are not to be taken from the rows: ``{"id": "string"}``.
+        label: with ``mode="append"``, a name of the rows, such as ``"2026-11-28"``: the commit of a later run with the
+            same label takes these out; for Delta Lake and Iceberg.
         partition_cols: columns by whose values the table is partitioned, for Delta Lake and Iceberg: text, whole
             numbers, dates or booleans. A table that is there must be partitioned by the same.
 
@@ -131,7 +134,7 @@ class TableWriter(ParquetWriter):
     replaces_files: ClassVar[bool] = False
     writes_documents: ClassVar[bool] = False
     separates_runs: ClassVar[bool] = True
-    takes_label: ClassVar[bool] = False
+    takes_label: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -139,6 +142,11 @@ class TableWriter(ParquetWriter):
         declared(self.schema or {}, f"{self.name}: schema")
         if self.mode == "ignore":
             raise PipelineError(f"{self.name}: mode='ignore' has no meaning for a table; give 'append' to add rows")
+        if self.label is not None and not self._table().removes_files:
+            raise PipelineError(
+                f"{self.name}: of a table of {self._table().title} no rows are replaced by their label; leave out "
+                "label=, or write a table of Delta Lake or Iceberg"
+            )
         if self.separate_by is not None:
             raise PipelineError(f"{self.name}: rows of a table are not put into folders; leave out separate_by=")
         if self.partition_cols and not self._table().has_partitions:
@@ -164,7 +172,10 @@ class TableWriter(ParquetWriter):
 
     def earlier_runs(self) -> list[Directory]:
         records = [(self._record(run), run) for run in self._runs()]
-        return [run for record, run in sorted(records, key=_began, reverse=True) if record is not None]
+        label = self.label or ""
+        runs = [(record, run) for record, run in records if record is not None and record.get("label", "") == label]
+        gone = replaced_runs(self._table(), {run.run: record for record, run in runs}) if label else set()
+        return [run for _, run in sorted(runs, key=_began, reverse=True) if run.run not in gone]
 
     def sample_paths(self) -> list[str]:
         return super().sample_paths() if self.mode == "append" else []
@@ -228,6 +239,7 @@ class TableWriter(ParquetWriter):
             self._run = uuid.uuid4().hex[:12]
             record = {"run": self._run, "generation": 1, "begun": False, "committed": [], "pending": []}
             record |= {"finished": self._finished(version), "began": time.time()}
+            record |= {"label": self.label} if self.label is not None else {}
         if version is not None:
             table.check_writable(self.mode, self._partition)
             self._required = table.required()
@@ -257,7 +269,7 @@ class TableWriter(ParquetWriter):
                 "without resume=True, or replace all rows with mode='overwrite'"
             )
         replaces = self.mode == "overwrite" and not self._appends(record)
-        if not names and not (replaces and self._base is not None):
+        if not names and not (replaces and self._base is not None) and not self._replaced(record):
             return
         try:
             if not self._table().has(record["run"], record["generation"]):  # another process may go on with the run
@@ -306,12 +318,21 @@ class TableWriter(ParquetWriter):
         for place, file in enumerate(files):
             if not self._fits(file, schema):
                 files[place] = self._written_again(file, schema)
-        record["pending"] = names
-        self._keep(record)
         self._check_partition_types(schema)
-        self._table().commit(
-            Commit(record["run"], record["generation"], files, schema, replaces, self._base, self._partition)
-        )
+        replaced = self._replaced(record)
+        record["pending"] = names
+        record |= {"replaces": [*record.get("replaces", ()), *replaced]} if replaced else {}
+        self._keep(record)
+        removed = [name for committed in replaced.values() for name in committed]
+        about = (record["run"], record["generation"], files, schema, replaces, self._base, self._partition)
+        self._table().commit(Commit(*about, removed))
+
+    def _replaced(self, record: Mapping[str, Any]) -> Mapping[str, list[str]]:
+        """The files of earlier runs with the label of this one, by the run, that its commit takes out."""
+        if self.label is None:
+            return {}
+        records = {run.run: known for run in self._runs() if (known := self._record(run)) is not None}
+        return runs_to_replace(self._table(), records, record["run"], self.label)
 
     def _look_again(self) -> None:
         """Take the version and the types of the table as it is now."""
