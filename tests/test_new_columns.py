@@ -122,6 +122,7 @@ MADE: dict[str, list[Callable[[], Any]]] = {
     "NemotronCC": [],
     "OnTexts": [lambda: dcurate.images.OnTexts(ScoreFilter(WordCountFilter(), score_field="words"))],
     "SyntheticQA": [],
+    "CheckSchema": [],
     "Rebatch": [],
     "Rephrase": [lambda: dcurate.llm.Rephrase(task="distill", **LLM)],
     "SampleFraction": [],

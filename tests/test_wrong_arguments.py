@@ -43,6 +43,7 @@ TAKES = {
     "SampleRows": {"a number"},
     "SampleStrata": {"a number"},
     "Rebatch": {"a number"},
+    "CheckSchema": {"a dict"},
     "SubstringDuplicates": {"a number"},
     "Blend": {"a number"},
     "AudioDecontaminate": {"a dict"},

@@ -1,6 +1,7 @@
 """Public names of `dcurate.datasets` and the modules that define them; `__init__.py` reads this file."""
 
 from .blend import Blend as Blend
+from .contract import CheckSchema as CheckSchema
 from .join import JoinAnnotations as JoinAnnotations
 from .rebatch import Rebatch as Rebatch
 from .shuffle import SampleFraction as SampleFraction

@@ -57,7 +57,7 @@ def test_workers_write_and_read_a_table(
 def test_workers_leave_the_columns_of_a_table_without_rows(kind: str, cluster: LocalCluster, tmp_path: Path) -> None:
     put(tmp_path / "in")
     place = Place(kind, tmp_path)
-    stages = [ParquetReader(str(tmp_path / "in"), files_per_partition=1), *TOO_SHORT, place.writer()]
+    stages: list[Any] = [ParquetReader(str(tmp_path / "in"), files_per_partition=1), *TOO_SHORT, place.writer()]
     for resume in (False, True):
         Pipeline("write", stages=stages).run(DaskExecutor(cluster=cluster), observers=[], resume=resume)
         assert place.writer()._table().schema().equals(pa.schema({"text": pa.string(), "words": pa.int64()}))

@@ -106,7 +106,7 @@ def test_a_limit_that_grows_adds_rows_and_one_that_shrinks_removes_none(
 def test_lines_that_cannot_be_read_count_and_the_report_says_the_limit(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"n": 0}\n{"n":\n{"n": 2}\n{"n": 3}\n')
     reader = JsonlReader(str(tmp_path), limit=3, on_bad_line="quarantine")
-    stages = [reader, ParquetWriter(str(tmp_path / "out"))]
+    stages: list[Any] = [reader, ParquetWriter(str(tmp_path / "out"))]
     report = Pipeline("read", stages=stages).run(InlineExecutor(), observers=[]).report
     assert pq.read_table(tmp_path / "out")["n"].to_pylist() == [0, 2]
     assert report.stages[0].rows_in == 3
@@ -127,7 +127,7 @@ def test_a_limit_of_a_table_is_of_rows(kind: str, limit: int, tmp_path: Path) ->
     (tmp_path / "in").mkdir()
     for number in range(3):
         parquet(tmp_path / f"in/{number}", list(range(10 * number, 10 * number + 4)))
-    stages = [ParquetReader(str(tmp_path / "in"), files_per_partition=1), place.writer()]
+    stages: list[Any] = [ParquetReader(str(tmp_path / "in"), files_per_partition=1), place.writer()]
     Pipeline("write", stages=stages).run(InlineExecutor(), observers=[])
     assert read(place.reader(limit=limit)) == read(place.reader())[:limit]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ from dcurate_testing.appends import TABLE_KINDS, AppendedOutput, write_day
 from tests.run.test_appends import DEATHS
 
 KINDS = ("parquet", "documents", *TABLE_KINDS)
-TEXTS = {"a.parquet": ["one", "two words"], "b.parquet": ["three"]}
+TEXTS: dict[str, Sequence[str]] = {"a.parquet": ["one", "two words"], "b.parquet": ["three"]}
 
 
 def filtered(output: AppendedOutput, source: Path, min_words: int, *more: Any, **settings: Any) -> Pipeline:
@@ -110,7 +111,7 @@ def test_an_input_without_rows_keeps_its_types(tmp_path: Path) -> None:
     types = pa.schema([("text", pa.string()), ("n", pa.int16()), ("at", pa.timestamp("us", "UTC"))])
     (tmp_path / "in").mkdir()
     pq.write_table(types.empty_table(), tmp_path / "in/a.parquet")
-    stages = [ParquetReader(str(tmp_path / "in")), AddId("id"), ParquetWriter(str(tmp_path / "out"))]
+    stages: list[Any] = [ParquetReader(str(tmp_path / "in")), AddId("id"), ParquetWriter(str(tmp_path / "out"))]
     Pipeline("copy", stages=stages).run(InlineExecutor(), observers=[])
     columns = ds.dataset(tmp_path / "out").schema
     assert [(column.name, column.type) for column in columns] == [
@@ -123,7 +124,7 @@ def test_columns_of_directories_are_columns_of_a_file_without_rows(tmp_path: Pat
     source = write_day(tmp_path / "in", TEXTS)
     writer = ParquetWriter(str(tmp_path / "out"), partition_cols=["words"], fields=["text", "words"])
     scored = ScoreFilter(WordCountFilter(min_words=9), score_field="words")
-    stages = [ParquetReader(str(source)), scored, writer]
+    stages: list[Any] = [ParquetReader(str(source)), scored, writer]
     Pipeline("filter", stages=stages).run(InlineExecutor(), observers=[])
     assert ds.dataset(tmp_path / "out").schema.equals(pa.schema({"text": pa.string(), "words": pa.int64()}))
 
@@ -132,7 +133,7 @@ def test_columns_of_directories_are_columns_of_a_file_without_rows(tmp_path: Pat
 def test_json_lines_without_rows_are_an_empty_file(compression: str | None, tmp_path: Path) -> None:
     source = write_day(tmp_path / "in", TEXTS)
     writer = JsonlWriter(str(tmp_path / "out"), fields=["text"], compression=compression)
-    stages = [ParquetReader(str(source)), ScoreFilter(WordCountFilter(min_words=9)), writer]
+    stages: list[Any] = [ParquetReader(str(source)), ScoreFilter(WordCountFilter(min_words=9)), writer]
     Pipeline("filter", stages=stages).run(InlineExecutor(), observers=[])
     [file] = (tmp_path / "out").iterdir()
     assert pd.read_json(file, lines=True).empty

@@ -233,9 +233,9 @@ class LakeTable(ABC):
         gone = [name for name in commit.removed if name not in present]
         if gone:
             raise DataError(
-                f"another program rewrote or deleted {len(gone):,} files of table {self.path!r} with rows of this label "
-                f"(first: {gone[0]!r}), so nobody knows which rows to replace; delete these with its library, and write "
-                "the new ones under another label"
+                f"another program rewrote or deleted {len(gone):,} files of table {self.path!r} with rows of this "
+                f"label (first: {gone[0]!r}), so it is not known which rows to replace; delete these with its library, "
+                "and write the new ones under another label"
             )
 
     def refused(self, error: Exception) -> DataError:
