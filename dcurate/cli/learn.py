@@ -45,6 +45,13 @@ else:
 @click.option("--drop-contradictions", is_flag=True, help="Leave out texts with two labels of one head.")
 @click.option("--licence", default="", metavar="TEXT", help="The licence of the labels, for the card.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Another one gives another order and split.")
+@click.option(
+    "--weighting",
+    type=click.Choice(["count", "sublinear"]),
+    default="count",
+    show_default=True,
+    help="What a feature counts that is n times in a text: n, or 1 + log(n).",
+)
 @click.option("--fasttext", "bin_path", metavar="FILE", help="Write the model as a .bin of fastText, too.")
 @click.option("--no-examples", is_flag=True, help="Keep no beginnings of texts for the page.")
 @click.option("--corpus", multiple=True, metavar="PATH", help="Documents whose scores the page compares; repeatable.")
@@ -59,6 +66,8 @@ def learn(*, labels: tuple[str, ...], output: str, workers: int | None, json_pat
     """
     if options["bin_path"] and options["feature_fields"]:
         raise click.UsageError("--fasttext writes a student of texts, and --feature learns from columns; leave one out")
+    if options["bin_path"] and options["weighting"] != "count":
+        raise click.UsageError("--fasttext writes a model that fastText reads, which counts; leave out --weighting")
     stage = learning.Learn(
         output,
         head_fields=options["heads"] or ("label",),
@@ -101,7 +110,10 @@ def learn(*, labels: tuple[str, ...], output: str, workers: int | None, json_pat
 def _features(options: dict[str, Any]) -> Any:
     most = options["max_chars"]
     return learning.TextFeatures(
-        word_ngrams=options["word_ngrams"], min_chars=min(3, most) if most else 0, max_chars=most
+        word_ngrams=options["word_ngrams"],
+        min_chars=min(3, most) if most else 0,
+        max_chars=most,
+        weighting=options["weighting"],
     )
 
 

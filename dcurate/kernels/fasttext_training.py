@@ -70,14 +70,14 @@ class Examples(NamedTuple):
     Attributes:
         bounds: where the list of each text begins, and the end of the last.
         features: numbers of rows, each once in a text.
-        times: how often each of these is in the text.
+        times: the weight of each of these: how often it is in the text, or less.
         targets: of each text and head the number of the class, or the number; NaN if there is none.
         weights: of each text and head the weight of the example.
     """
 
     bounds: Ints
     features: Places
-    times: Places
+    times: Floats
     targets: Floats
     weights: Floats
 
@@ -217,17 +217,16 @@ def list_texts(offsets: Offsets, data: Bytes, rows: Rows, network: Network) -> t
 
 @njit(**INLINE)
 def _mean(examples: Examples, text: Scalar, rows: Floats, hidden: Floats) -> Scalar:
-    """Make ``hidden`` the mean of the rows of a text; returns one by the number of its features."""
+    """Make ``hidden`` the weighted mean of the rows of a text; returns one by the sum of the weights."""
     hidden[:] = np.float32(0)
-    total = np.int64(0)
+    total = np.float64(0)
     for place in range(examples.bounds[text], examples.bounds[text + 1]):
         row = np.int64(examples.features[place])
-        count = np.int64(examples.times[place])
-        total += count
-        factor = np.float32(count)
+        factor = examples.times[place]
+        total += np.float64(factor)
         for step in range(hidden.size):
             hidden[step] += factor * rows[row, step]
-    share = np.float32(1.0 / max(total, np.int64(1)))
+    share = np.float32(1.0 / max(total, np.float64(1)))
     for step in range(hidden.size):
         hidden[step] *= share
     return share
@@ -302,7 +301,7 @@ def _train(examples: Examples, order: Rows, heads: Heads, network: tuple[Floats,
             change[step] *= share
         for place in range(examples.bounds[text], examples.bounds[text + 1]):
             row = np.int64(examples.features[place])
-            factor = np.float32(examples.times[place]) * scales[row]
+            factor = examples.times[place] * scales[row]
             for step in range(hidden.size):
                 rows[row, step] += factor * change[step]
     return lost
@@ -352,6 +351,6 @@ def ask(examples: Examples, order: Rows, heads: Heads, network: tuple[Floats, Fl
 
 
 def _frozen(examples: Examples) -> Examples:
-    kinds = (np.int64, np.int32, np.int32, np.float32, np.float32)
+    kinds = (np.int64, np.int32, np.float32, np.float32, np.float32)
     arrays: tuple[npt.NDArray[Any], ...] = examples
     return Examples(*(frozen(array, kind) for array, kind in zip(arrays, kinds, strict=True)))

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -16,11 +16,13 @@ from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.text import TextColumn, text_column
 from dcurate.fs.stores import Directory
 from dcurate.kernels.fasttext import SOFTMAX, Network
+from dcurate.kernels.fasttext_damped import WordFeatures, score_damped_texts, word_features
 from dcurate.kernels.fasttext_scoring import WordSums, score_texts, sum_words
 from dcurate.learn.head import Answering, StudentHead, heads_of, layout_of
+from dcurate.learn.training import Weighting
 from dcurate.text.fasttext import FastTextModel, new_network, write_model
 
-FORMAT, COLUMNS_FORMAT, VERSION = "dcurate student", "dcurate student of columns", 1
+FORMAT, COLUMNS_FORMAT, VERSION = "dcurate student", "dcurate student of columns", 2
 #: Beside the arrays: what it is; its figures on held examples; the page that is drawn of these.
 CARD, FIGURES, PAGE = "card.json", "figures.json", "report.html"
 _ARRAYS = ("letters", "ends", "counts", "pruned", "rows", "weights", "sizes")
@@ -43,6 +45,7 @@ class Student(Answering):
         network: dictionary and vectors.
         counts: number of occurrences of each word where it was trained; zeros if unknown.
         card: further entries of its card.
+        weighting: how often features count, as in `TextFeatures`.
 
     Examples:
         >>> import json, tempfile
@@ -67,6 +70,7 @@ class Student(Answering):
     network: Network
     counts: Ints
     card: Mapping[str, Any] = field(default_factory=dict)
+    weighting: Weighting = "count"
 
     def score(self, offsets: Ints, data: npt.NDArray[np.uint8], rows: Ints) -> Floats:
         """Return the answers of all heads in one pass, of shape (texts, outputs); NaN for texts without words.
@@ -75,12 +79,19 @@ class Student(Answering):
             offsets, data: the texts, as in `TextColumn`.
             rows: their numbers.
         """
-        return score_texts((offsets, data), rows, self.network, self._sums, layout_of(self.heads, self.network))
+        heads = layout_of(self.heads, self.network)
+        if self.weighting == "sublinear":
+            return score_damped_texts((offsets, data), rows, self.network, self._features, heads)
+        return score_texts((offsets, data), rows, self.network, self._sums, heads)
 
     def answers_of(self, table: Any, columns: Sequence[str]) -> Floats:
         """Return the answers of all heads to the texts of a table, in the first of the columns."""
         texts = text_column(table, columns[0])
         return self.score(*texts, np.arange(len(texts)))
+
+    @cached_property
+    def _features(self) -> WordFeatures:
+        return word_features(self.network)
 
     @cached_property
     def _sums(self) -> WordSums:
@@ -108,7 +119,8 @@ class Student(Answering):
         network = self.network
         arrays: list[npt.NDArray[Any]] = [network.letters, network.names, self.counts, network.pruned]
         arrays += [network.rows, network.weights, network.sizes]
-        write_model_folder(folder, dict(zip(_ARRAYS, arrays, strict=True)), FORMAT, self.heads, self.card)
+        card = {**self.card, "weighting": self.weighting}
+        write_model_folder(folder, dict(zip(_ARRAYS, arrays, strict=True)), FORMAT, self.heads, card)
 
     @classmethod
     def load(cls, path: str, storage_options: Mapping[str, Any] | None = None) -> Student:
@@ -121,8 +133,13 @@ class Student(Answering):
         card = read_card(folder, str(path))
         try:
             arrays = {name: read_array(folder, name) for name in _ARRAYS}
-            heads = heads_of(card)
-            return cls(heads, _checked(arrays, heads), arrays["counts"], card)
+            heads, weighting = heads_of(card), card.pop("weighting")
+            network = _checked(arrays, heads)
+            if weighting not in get_args(Weighting):
+                raise ValueError(f"it cannot have the weighting {weighting!r}")
+            if weighting == "sublinear" and (not len(network.pruned) or int(network.pruned.min()) < 0):
+                raise ValueError("its parts are inconsistent")
+            return cls(heads, network, arrays["counts"], card, weighting)
         except (ValueError, KeyError, TypeError, EOFError, OSError) as error:
             raise DataError(f"the model in {str(path)!r} is damaged ({error}); train or copy it again") from error
 
@@ -156,8 +173,13 @@ class Student(Answering):
             name: name of the head; the only one by default.
 
         Raises:
-            PipelineError: an unknown head, or one that answers with numbers.
+            PipelineError: an unknown head, one that answers with numbers, or a model with sublinear weights.
         """
+        if self.weighting != "count":
+            raise PipelineError(
+                f"the model has the weighting {self.weighting!r}, which fastText does not have; for a .bin train it "
+                "with TextFeatures(weighting='count')"
+            )
         if name is None and len(self.heads) > 1:
             raise PipelineError(f"name the head to write; there are {listed(head.name for head in self.heads)}")
         head = self.head(self.heads[0].name if name is None else name)

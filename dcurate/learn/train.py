@@ -155,7 +155,7 @@ class ExampleSource:
             trained = fit.run(layout_of(examples.heads), targets, weights, learn.training)
 
         def made(heads: tuple[StudentHead, ...], card: Mapping[str, Any]) -> Student:
-            return Student(heads, trained.network, trained.counts, card)
+            return Student(heads, trained.network, trained.counts, card, learn.features.weighting)
 
         return Fitted(trained.held, trained.history, trained.kept, made)
 

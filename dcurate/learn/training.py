@@ -14,6 +14,7 @@ import numpy.typing as npt
 from dcurate.errors import PipelineError, listed
 from dcurate.frames.text import TextColumn
 from dcurate.kernels.fasttext import SOFTMAX, Network
+from dcurate.kernels.fasttext_damped import DAMPED
 from dcurate.kernels.fasttext_training import Examples, Heads, WordCounts, ask, count_words, list_texts, no_words, train
 from dcurate.kernels.layout import frozen
 from dcurate.text.fasttext import new_network
@@ -25,6 +26,7 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 _BLOCK = 2**22
 
 Schedule = Literal["linear", "cosine", "constant"]
+Weighting = Literal["count", "sublinear"]
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,9 @@ class TextFeatures:
         max_chars: number of characters of the longest one; 0 has none.
         buckets: number of buckets into which n-grams are hashed.
         min_count: minimum number of occurrences of a word in the training split.
+        weighting: what a feature counts that is ``n`` times in a text: ``"count"`` is ``n``, as in fastText, whose
+            ``.bin`` has no other; ``"sublinear"`` is ``1 + log(n)``, which ranks long texts better, and takes several
+            times as long to score.
 
     Raises:
         PipelineError: numbers out of range.
@@ -51,8 +56,11 @@ class TextFeatures:
     max_chars: int = 5
     buckets: int = 2_000_000
     min_count: int = 1
+    weighting: Weighting = "count"
 
     def __post_init__(self) -> None:
+        if self.weighting not in get_args(Weighting):
+            raise PipelineError(f"weighting={self.weighting!r} is not one of {listed(get_args(Weighting))}")
         for name, least, most in (
             ("word_ngrams", 1, 16),
             ("min_chars", 0, 32),
@@ -219,7 +227,7 @@ class Fit:
     folder: str
     network: Network = field(init=False)
     counts: Ints = field(init=False)
-    lists: tuple[Ints, npt.NDArray[np.int32], npt.NDArray[np.int32]] = field(init=False)
+    lists: tuple[Ints, npt.NDArray[np.int32], Floats] = field(init=False)
     rows: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -255,18 +263,25 @@ class Fit:
                 chosen = np.repeat(self.is_training[numbers], np.diff(ends))
                 used[features[chosen & (features >= 0)]] = True
                 features_file.write(features.data)
-                times_file.write(times.data)
+                times_file.write(self._weights(times).data)
                 bounds.append(ends[1:] + bounds[-1][-1])
         kept = np.flatnonzero(used)
         rows = np.full(self.features.buckets, len(kept), np.int32)
         rows[kept] = np.arange(len(kept))
-        features, times = (np.memmap(path, np.int32, "r+") for path in paths)
+        features = np.memmap(paths[0], np.int32, "r+")
+        times = np.memmap(paths[1], np.float32, "r+")
         for first in range(0, len(features), _BLOCK):
             part = features[first : first + _BLOCK]
             part[:] = np.where(part >= 0, words + rows[np.maximum(part, 0)], -1 - part)
         self.network = self.network._replace(pruned=frozen(rows, np.int32))
         self.lists = np.concatenate(bounds), features, times
         self.rows = words + len(kept) + 1
+
+    def _weights(self, times: npt.NDArray[np.int32]) -> Floats:
+        """What features count that are so many times in a text."""
+        if self.features.weighting == "count":
+            return np.asarray(times, np.float32)
+        return DAMPED[np.minimum(times, len(DAMPED) - 1)]
 
     def run(self, heads: Heads, targets: Floats, weights: Floats, training: Training) -> Trained:
         """Train a network.

@@ -33,6 +33,16 @@ def test_a_student_is_trained_shown_and_written_for_fasttext(tmp_path):
     assert card["figures"][0]["kind"] == "number"
 
 
+def test_a_model_with_sublinear_weights_is_trained_and_not_written_for_fasttext(tmp_path):
+    labels, model = written(tmp_path / "labels", texts(200)), tmp_path / "model"
+    called(labels, "-o", model, "--weighting", "sublinear")
+    assert Student.load(str(model)).weighting == "sublinear"
+    options = ["-o", str(tmp_path / "other"), "--weighting", "sublinear", "--fasttext", str(tmp_path / "model.bin")]
+    result = CliRunner().invoke(cli, ["learn", str(labels), *options])
+    assert (result.exit_code, (tmp_path / "other").exists()) == (2, False)
+    assert "leave out --weighting" in result.output
+
+
 def test_the_page_is_written_beside_the_model_and_again_with_the_scores_of_a_corpus(tmp_path):
     labels, corpus = written(tmp_path / "labels", texts(200)), written(tmp_path / "corpus", texts(300))
     model = tmp_path / "model"

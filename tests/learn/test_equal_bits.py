@@ -11,13 +11,15 @@ import pytest
 
 from dcurate import DaskExecutor, DocumentReader, InlineExecutor, LocalCluster, Pipeline
 from dcurate.learn import HeldBack, Learn, Training
-from tests.learn.test_learn import SMALL, digest, texts, written
+from tests.learn.test_learn import DAMPED, SMALL, digest, texts, written
 
 pytestmark = pytest.mark.cluster
 
 
-@pytest.mark.parametrize("fields", [[], ["size", "vector"]])
-def test_the_model_is_the_same_to_the_bit_for_any_workers_files_and_batches(tmp_path, fields):
+@pytest.mark.parametrize(
+    "features", [{"features": SMALL}, {"features": DAMPED}, {"feature_fields": ["size", "vector"]}]
+)
+def test_the_model_is_the_same_to_the_bit_for_any_workers_files_and_batches(tmp_path, features):
     rows = texts(300)
     for number, row in enumerate(rows):
         row |= {"size": number * 37 % 100, "vector": [number * 11 % 17 / 7, number % 2 + number % 5 / 3]}
@@ -25,7 +27,6 @@ def test_the_model_is_the_same_to_the_bit_for_any_workers_files_and_batches(tmp_
     for files, workers, blocksize in ((1, 0, "64MiB"), (3, 2, "4kB"), (7, 1, "2kB")):
         labels = written(tmp_path / f"labels-{files}", rows, files)
         model = tmp_path / f"model-{files}"
-        features: dict[str, Any] = {"feature_fields": fields} if fields else {"features": SMALL}
         learn = Learn(str(model), head_fields=["label", "grade"], held_back=HeldBack(site_field="url"), **features)
         executor = DaskExecutor({}, LocalCluster(n_workers=workers)) if workers else InlineExecutor()
         stages = [DocumentReader(str(labels), blocksize=blocksize), learn]

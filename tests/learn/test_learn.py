@@ -26,6 +26,7 @@ from dcurate import (
     ScoreFilter,
     read_rejected,
 )
+from dcurate.frames.text import column_of
 from dcurate.learn import (
     HeldBack,
     KeepByFBeta,
@@ -36,10 +37,13 @@ from dcurate.learn import (
     TextFeatures,
     Training,
 )
+from dcurate.learn.head import StudentHead, layout_of
+from dcurate.learn.training import ExampleSplit, Fit
 from dcurate.text import WordCountFilter, refilter
 
 GOOD, BAD = ["proof", "theorem", "lemma", "integral", "vector"], ["casino", "pills", "bonus", "cheap", "winner"]
 SMALL = TextFeatures(buckets=5000)
+DAMPED = replace(SMALL, weighting="sublinear")
 WHOLE = HeldBack(near_duplicates=False)
 
 
@@ -91,6 +95,7 @@ def test_another_seed_gives_another_model_and_each_setting_has_an_effect(tmp_pat
         {"features": replace(SMALL, word_ngrams=1)},
         {"features": replace(SMALL, min_chars=0, max_chars=0)},
         {"features": replace(SMALL, min_count=10**6)},
+        {"features": DAMPED},
         {"held_back": HeldBack(near_duplicates=False, held_fraction=0.3)},
         {"held_back": HeldBack(near_duplicates=False, validation_fraction=0.3)},
         {"licence": "CC0-1.0"},
@@ -166,6 +171,43 @@ def test_the_original_reads_what_is_written_and_scores_alike(tmp_path, head):
         expected = {label.removeprefix("__label__"): share for label, share in zip(labels, shares, strict=True)}
         own = dict(zip(student.head(head).labels, answers[0, student.outputs_of(head)].tolist(), strict=True))
         assert own == pytest.approx(expected, abs=2e-5)
+
+
+@pytest.mark.parametrize("features", [SMALL, DAMPED, replace(DAMPED, word_ngrams=3, max_chars=0, min_count=2)])
+def test_a_student_scores_texts_as_they_were_answered_when_they_were_held_back(tmp_path, features):
+    rows = texts(120)
+    for row in rows[100:]:
+        row["text"] = f"proofs {row['text'].replace('the', 'lemma lemma')} unseen__{row['url']} </s> casino" * 3
+    column = column_of([row["text"].encode() for row in rows])
+    targets = np.array([[row["label"] == "good"] for row in rows], np.float32)
+    heads = (StudentHead("label", "classes", ("bad", "good")),)
+    split = ExampleSplit(np.arange(100), np.arange(0), np.arange(100, 120))
+    fit = Fit(lambda: [column], len(rows), split, features, str(tmp_path))
+    trained = fit.run(layout_of(heads), targets, np.ones_like(targets), Training(patience=None))
+    student = Student(heads, trained.network, trained.counts, weighting=features.weighting)
+    student.save(str(tmp_path / "model"))
+    again = Student.load(str(tmp_path / "model"))
+    answers = again.answers([row["text"] for row in rows[100:]])
+    np.testing.assert_array_equal(answers, student.answers([row["text"] for row in rows[100:]]))
+    np.testing.assert_allclose(answers, trained.held, atol=1e-6)
+
+
+def test_repeated_words_count_less_than_in_fasttext_whose_file_is_then_refused(tmp_path):
+    rows = texts(200)
+    students = []
+    for features in (DAMPED, SMALL):
+        folder = tmp_path / features.weighting
+        folder.mkdir()
+        students.append(learned(folder, rows, features=features, training=Training(epochs=2)))
+    (once, often), (few, many) = (
+        student.answers([f"theorem {' '.join(BAD)}", f"theorem {' '.join(BAD * 20)}"])[:, 1] for student in students
+    )
+    assert once - often < few - many
+    assert json.loads((tmp_path / "sublinear" / "model" / "card.json").read_text())["weighting"] == "sublinear"
+    with pytest.raises(PipelineError, match=r"has the weighting 'sublinear', which fastText .*weighting='count'"):
+        students[0].to_fasttext(str(tmp_path / "model.bin"))
+    with pytest.raises(PipelineError, match="weighting='log' is not one of"):
+        TextFeatures(weighting="log")  # type: ignore[arg-type]
 
 
 def test_a_file_of_fasttext_becomes_a_student_that_can_be_saved_and_written(tmp_path):
@@ -260,6 +302,7 @@ def test_a_folder_of_another_version_damaged_or_with_a_pickle_is_refused(tmp_pat
             "is not a model of dcurate.learn",
         ),
         (lambda: (model / "card.json").write_text("{"), "is not JSON"),
+        (lambda: (model / "card.json").write_text(json.dumps({**card, "weighting": "log"})), "the weighting 'log'"),
         (lambda: np.save(model / "rows.npy", np.array([{}], object), allow_pickle=True), "is damaged"),
         (lambda: (model / "rows.npy").write_bytes(rows[: len(rows) // 2]), "is damaged"),
         (lambda: np.save(model / "pruned.npy", np.full(5000, 10**6, np.int32)), "its parts are inconsistent"),
