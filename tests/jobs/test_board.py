@@ -53,7 +53,8 @@ async def check_start() -> None:
         board = JobBoard()
         await board.start(scheduler)
         entry = board.entries["a"] = JobEntry(JobRecord("a", "a", "alice@host", "recipe.yaml"))
-        board._host_for = lambda _: "tcp://127.0.0.1:9"  # type: ignore[method-assign]  # a worker that left just now
+        # A worker that left just now.
+        board._host_for = lambda _: "tcp://127.0.0.1:9"  # type: ignore[method-assign, assignment]
         for _ in range(2 * MAX_DEATHS):
             await board._start(entry)
         assert (entry.record.state, entry.deaths) == ("waiting", 0)
