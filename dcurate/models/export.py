@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+import inspect
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -43,7 +43,7 @@ def stage_kinds() -> list[str]:
         for name, kind in kinds.items()
         if isinstance(kind, type)
         and issubclass(kind, CompositeStage)
-        and "backend" in {field.name for field in dataclasses.fields(kind)}
+        and "backend" in inspect.signature(kind).parameters
     )
 
 
@@ -70,7 +70,7 @@ def export_model(kind: str | None, settings: Mapping[str, Any]) -> list[Exported
     if settings.get("backend") not in BACKENDS[1:]:
         raise PipelineError(f"backend={settings.get('backend')!r} exports nothing; take one of {listed(BACKENDS[1:])}")
     stage_class = getattr(models, kind)
-    allowed = [field.name for field in dataclasses.fields(stage_class) if field.init]
+    allowed = list(inspect.signature(stage_class).parameters)
     for name in settings:
         if name not in allowed:
             raise PipelineError(f"{kind} has no setting {name!r}{nearest(name, allowed)}")

@@ -25,10 +25,10 @@ TEXTS = st.lists(WORDS, max_size=40).map(" \n".join)
 HEAD = StudentHead("label", "classes", ("no", "yes"))
 
 
-def network_of(min_chars: int, max_chars: int, word_ngrams: int, **parts: Any) -> Network:
+def network_of(min_chars: int, max_chars: int, word_ngrams: int) -> Network:
     nothing = np.zeros((0, 0), np.float32)
     sizes = [len(KNOWN), 0, BUCKETS, min_chars, max_chars, word_ngrams, SOFTMAX]
-    return new_network(list(KNOWN), np.empty(0), nothing, nothing, sizes)._replace(**parts)
+    return new_network(list(KNOWN), np.empty(0), nothing, nothing, sizes)
 
 
 def column(texts: Sequence[str]) -> TextColumn:
@@ -69,8 +69,10 @@ def test_scores_are_means_of_vectors_weighted_by_logarithms_of_counts(
     rows = random.normal(size=(len(KNOWN) + len(trained) + 1, 1)).astype(np.float32)
     rows[-1] = 0
     weights = frozen(np.array([[-0.5], [0.5]]), np.float32)
-    parts = {"pruned": frozen(pruned, np.int32), "rows": frozen(rows, np.float32), "weights": weights}
-    for answer, text in zip(score(texts, network_of(*sizes, **parts)), texts, strict=True):
+    network = network_of(*sizes)._replace(
+        pruned=frozen(pruned, np.int32), rows=frozen(rows, np.float32), weights=weights
+    )
+    for answer, text in zip(score(texts, network), texts, strict=True):
         if not tokens_of(text):
             assert np.isnan(answer).all()
             continue
