@@ -64,9 +64,8 @@ def export_model(kind: str | None, settings: Mapping[str, Any]) -> list[Exported
     kind = kind or _kind_of(str(settings.get("model", "")))
     known = stage_kinds()
     if kind not in known:
-        raise PipelineError(
-            f"{kind!r} is not a stage with an encoder to export{nearest(kind, known)}; take {listed(known)}"
-        )
+        advice = nearest(kind, known) or f"; take {listed(known)}"
+        raise PipelineError(f"{kind!r} is not a stage with an encoder to export{advice}")
     if settings.get("backend") not in BACKENDS[1:]:
         raise PipelineError(f"backend={settings.get('backend')!r} exports nothing; take one of {listed(BACKENDS[1:])}")
     stage_class = getattr(models, kind)
