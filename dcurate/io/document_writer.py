@@ -66,7 +66,7 @@ class DocumentWriter(FileWriter):
     def _suffix(self) -> str:
         return self._writer()._suffix
 
-    def _put_without_rows(self, table: pa.Table, file: BinaryIO) -> None:
+    def _put_without_rows(self, table: pa.Table | None, file: BinaryIO) -> None:
         self._writer()._put_without_rows(table, file)
 
     def columns_read(self) -> Sequence[str] | None:

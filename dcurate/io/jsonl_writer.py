@@ -74,7 +74,7 @@ class JsonlWriter(FileWriter):
     def _suffix(self) -> str:
         return f".jsonl{ending_for(self.compression)}"
 
-    def _put_without_rows(self, table: pa.Table, file: BinaryIO) -> None:
+    def _put_without_rows(self, table: pa.Table | None, file: BinaryIO) -> None:
         with packing(file, ending_for(self.compression)):
             pass
 

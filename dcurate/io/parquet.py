@@ -488,7 +488,8 @@ class ParquetWriter(FileWriter):
                 proof = keep_rows(self.directory, name, table_rows([piece])) if self._proves else ""
                 yield FilePart(self.directory.path(name), size=size, proof=proof)
 
-    def _put_without_rows(self, table: pa.Table, file: BinaryIO) -> None:
+    def _put_without_rows(self, table: pa.Table | None, file: BinaryIO) -> None:
+        assert table is not None, "files of Parquet have columns"
         self._put(table, file)
 
     def _put(self, table: pa.Table, file: BinaryIO) -> None:

@@ -161,18 +161,18 @@ class FileWriter(SinkStage[DocumentBatch]):
         """Whether the output has no file."""
         return not any(not name.startswith((".", "_")) for name in self.directory.files())
 
-    def write_without_rows(self, rows: pa.Table) -> None:
+    def write_without_rows(self, rows: pa.Table | None) -> None:
         """Write a file without rows, from which readers know the columns.
 
         Args:
-            rows: table without rows, with the columns that rows of the run would have.
+            rows: table without rows, with the columns that rows of the run would have; None unless files have these.
 
         Raises:
             DataError: it cannot be written.
         """
         name = self._name(_NO_ROWS, self._suffix, 0)
         with self.directory.writing(name) as file:
-            self._put_without_rows(self._chosen(rows) if self.has_columns_in_files else rows, file)
+            self._put_without_rows(None if rows is None else self._chosen(rows), file)
 
     def remove_without_rows(self) -> None:
         """Remove files of `write_without_rows`, as the output has rows now."""
@@ -184,7 +184,7 @@ class FileWriter(SinkStage[DocumentBatch]):
         """The ending of the names of files."""
         return self.endings[0]
 
-    def _put_without_rows(self, table: pa.Table, file: BinaryIO) -> None:
+    def _put_without_rows(self, table: pa.Table | None, file: BinaryIO) -> None:
         """Write the content of a file without rows; for writers that have `writes_without_rows`."""
         raise NotImplementedError
 

@@ -13,7 +13,6 @@ from itertools import chain
 from typing import Any
 
 import psutil
-import pyarrow as pa
 
 from dcurate.core.batch import Batch, BatchKey, FileGroup
 from dcurate.core.extras import check_installed, libraries
@@ -283,12 +282,14 @@ class PipelineRun:
             return
         if any(account.unread for account in self.accounting) or not sink.is_empty():
             return
-        rows, problem = pa.table({}), "those of the input are not known"
-        if sink.has_columns_in_files:
-            try:
-                rows = table_without_rows(session, self.stages, self.id, len(self.accounting))
-            except DcurateError as error:
-                rows, problem = None, text_of(error)
+        if not sink.has_columns_in_files:
+            sink.write_without_rows(None)
+            return
+        rows, problem = None, "those of the input are not known"
+        try:
+            rows = table_without_rows(session, self.stages, self.id, len(self.accounting))
+        except DcurateError as error:
+            problem = text_of(error)
         if rows is None:
             self.notices.append(f"no row is left, and the columns of the output are not known: {problem}")
         else:

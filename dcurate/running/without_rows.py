@@ -2,65 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import Any
 
-import pyarrow as pa
-
-from dcurate.core.batch import BatchKey
-from dcurate.core.stage import BarrierStage, ProcessingStage, SinkStage, SourceStage, Stage
+from dcurate.core.stage import BarrierStage, SinkStage, SourceStage, Stage
 from dcurate.engine.accounting import Round, RunAccounting
 from dcurate.frames.document import DocumentBatch
-from dcurate.io.source import FileReader
+from dcurate.io.no_rows import NewColumns, without_rows
 from dcurate.plan.compile import compile_plan
 from dcurate.running.executor import Session
 
 
-@dataclass
-class NoRows(SourceStage[DocumentBatch, DocumentBatch]):
-    """One batch without rows, with the columns of another source.
-
-    Args:
-        table: table without rows.
-    """
-
-    table: pa.Table
-    name: str = "no_rows"
-
-    takes_rows: ClassVar[bool] = True
-
-    def splits(self) -> Iterator[DocumentBatch]:
-        yield DocumentBatch(key=BatchKey("no rows"), data=self.table)
-
-    def columns(self) -> list[str]:
-        return list(self.table.column_names)
-
-    def process(self, task: DocumentBatch) -> DocumentBatch:
-        return task
-
-
-@dataclass
-class NewColumns(ProcessingStage[DocumentBatch, DocumentBatch]):
-    """Columns that a stage over all rows adds, of which only the names are known.
-
-    Args:
-        columns: names of the columns.
-    """
-
-    columns: tuple[str, ...]
-    name: str = "new_columns"
-
-    def process(self, task: DocumentBatch) -> DocumentBatch:
-        table = task.to_arrow()
-        for column in self.columns:
-            if column not in table.column_names:
-                table = table.append_column(column, pa.nulls(table.num_rows))
-        return task.with_data(table)
-
-
-def table_without_rows(session: Session, stages: Sequence[Stage], run: str, phase: int) -> pa.Table | None:
-    """Return what the stages of a pipeline make of no rows; None if the columns of its input are not known.
+def table_without_rows(session: Session, stages: Sequence[Stage], run: str, phase: int) -> Any:
+    """Return the table that the stages of a pipeline make of no rows; None if the columns of its input are not known.
 
     Columns that a stage over all rows adds have the type null.
 
@@ -75,17 +29,15 @@ def table_without_rows(session: Session, stages: Sequence[Stage], run: str, phas
     """
     source, *others = stages
     assert isinstance(source, SourceStage)
-    rows = _input_without_rows(source)
-    if rows is None:
+    first = without_rows(source)
+    if first is None:
         return None
-    passed: list[Stage] = [NoRows(rows)]
+    passed: list[Stage] = [first]
     for stage in others:
         if isinstance(stage, BarrierStage):
             passed.append(NewColumns(tuple(stage.outputs()[1]), name=stage.name))
         elif not isinstance(stage, SinkStage):
             passed.append(stage)
-    first = passed[0]
-    assert isinstance(first, NoRows)
     job = Round(
         "no rows",
         compile_plan(passed),
@@ -99,14 +51,3 @@ def table_without_rows(session: Session, stages: Sequence[Stage], run: str, phas
     made = list(session.execute(job, RunAccounting(job, "inline")))
     tables = [batch.to_arrow() for batch in made if isinstance(batch, DocumentBatch)]
     return tables[0].slice(0, 0) if tables else None
-
-
-def _input_without_rows(source: SourceStage[Any, Any]) -> pa.Table | None:
-    """The columns of a source without any row; None if they are not known."""
-    if isinstance(source, FileReader):
-        schema = source.schema_read()
-        return schema.empty_table() if schema.names else None
-    split = next(iter(source.splits()), None)
-    made = None if split is None else source.process(split)
-    batch = made[0] if isinstance(made, list) and made else made
-    return batch.to_arrow().slice(0, 0) if isinstance(batch, DocumentBatch) else None

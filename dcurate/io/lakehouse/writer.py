@@ -285,7 +285,7 @@ class TableWriter(ParquetWriter):
     def is_empty(self) -> bool:
         return self._table().version() is None
 
-    def write_without_rows(self, rows: pa.Table) -> None:
+    def write_without_rows(self, rows: pa.Table | None) -> None:
         """Make the table, with its columns and no rows.
 
         Raises:
@@ -294,6 +294,7 @@ class TableWriter(ParquetWriter):
         record = self._record()
         if record is None:
             raise DataError(f"the records of the run that writes to {self.path!r} were deleted meanwhile; run again")
+        assert rows is not None, "tables have columns"
         stored = self._stored(self._chosen(rows)).schema
         kinds = [(column.name, as_stored(self._table(), column.type)) for column in stored]
         self._check_partition_types(pa.schema(kinds))
