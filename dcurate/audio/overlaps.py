@@ -66,20 +66,23 @@ class FlagOverlaps(ProcessingStage[DocumentBatch, DocumentBatch]):
     def process(self, task: DocumentBatch) -> DocumentBatch:
         table = DocumentBatch.given(task).to_arrow()
         fields = {field.name: field.type for field in type_of_parts(table, self.segments_field)}
+        segments = parts_of(table, self.segments_field)
+        if not any(isinstance(turns, list) and turns for turns in segments):
+            fields.setdefault(_SPEAKER, pa.string())
         if _SPEAKER not in fields:
             raise DataError(
                 f"{self.name}: segments in {self.segments_field!r} have no field {_SPEAKER!r}; "
                 "make turns of speakers with FindSpeakers or ParseSegments"
             )
         kind = pa.list_(pa.struct((fields | {_SHARED: pa.float64(), _FLAG: pa.bool_()}).items()))
-        answers = each(parts_of(table, self.segments_field), self._flagged)
+        answers = each(segments, self._flagged)
         return answered(task, answers, {self.output_field: kind}, self.name)
 
     def _flagged(self, segments: list[Part]) -> tuple[list[Part]]:
         shared = shared_seconds([(part["start"], part["end"], part[_SPEAKER]) for part in segments])
         return (
             [
-                {**part, _SHARED: seconds, _FLAG: bool(part.get(_FLAG)) or seconds >= self.min_overlap_s}
+                {**part, _SHARED: seconds, _FLAG: part.get(_FLAG) is True or seconds > self.min_overlap_s - 1e-9}
                 for part, seconds in zip(segments, shared, strict=True)
             ],
         )

@@ -324,3 +324,17 @@ def test_turns_with_a_flag_keep_it_and_short_overlaps_have_none() -> None:
         FlagOverlaps().process(DocumentBatch(data=pa.table({"segments": [[{"start": 0.0, "end": 1.0}]]})))
     with pytest.raises(PipelineError, match=r"min_overlap_s=0 must be above 0"):
         FlagOverlaps(min_overlap_s=0)
+
+
+@pytest.mark.parametrize("segments", [[[]], [None, []], pa.array([[]], pa.list_(pa.null())), pa.nulls(2)])
+def test_rows_without_segments_need_no_speaker(segments: Any) -> None:
+    made = FlagOverlaps().process(DocumentBatch(data=pa.table({"segments": segments})))
+    assert made.to_arrow()["flagged_segments"].to_pylist() == pa.table({"segments": segments})["segments"].to_pylist()
+
+
+def test_a_turn_that_shares_just_the_least_time_is_flagged_and_only_a_boolean_is_a_flag() -> None:
+    turns = [{"start": 0.0, "end": 0.3, "speaker": "a"}, {"start": 0.2, "end": 1.0, "speaker": "b"}]
+    other = [{"start": 0.0, "end": 1.0, "speaker": "a", "overlap": "no"}]
+    for segments, wanted in ((turns, [True, True]), (other, [False])):
+        made = FlagOverlaps().process(DocumentBatch(data=pa.table({"segments": [segments]})))
+        assert [turn["overlap"] for turn in made.to_arrow()["flagged_segments"][0].as_py()] == wanted
