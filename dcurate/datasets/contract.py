@@ -12,7 +12,7 @@ from dcurate.core.batch import Rejection
 from dcurate.core.stage import ProcessingStage, Spec
 from dcurate.errors import DataError, PipelineError, listed, shown
 from dcurate.frames.document import DocumentBatch
-from dcurate.io.conforming import failing_rows, schema_fields
+from dcurate.io.conforming import failing_rows, frame_for, schema_fields
 
 
 @dataclass
@@ -20,13 +20,15 @@ class CheckSchema(ProcessingStage[DocumentBatch, DocumentBatch]):
     """Send rows that do not conform to a schema to quarantine, each with the first column and check that it fails.
 
     Rows that conform leave as they came. A value conforms to a type of Arrow if it is of the same kind and the type
-    holds it exactly: ``3`` conforms to ``int8`` and ``float32``, ``300`` not to ``int8``, and text to no number. Null
-    conforms, unless the field is not nullable. Columns that the schema does not name may hold anything.
+    holds it: ``3`` conforms to ``int8`` and ``float32``, ``300`` not to ``int8``, and text to no number. A float may be
+    rounded to a smaller type of floats that has its range. Null conforms, unless the field is not nullable. Columns
+    that the schema does not name may hold anything.
 
     Args:
         schema: types of columns by name, as readers take them, such as ``{"id": "int64"}``; a schema of Arrow, of which
             ``nullable=False`` counts, also within nested types; or a schema or model of pandera, which checks each
-            batch as a pandas frame.
+            batch as a pandas frame. There, null in a column of whole numbers or booleans conforms to the nullable
+            types of pandas alone, such as ``Int64``.
         name: name of the stage.
 
     Raises:
@@ -52,6 +54,10 @@ class CheckSchema(ProcessingStage[DocumentBatch, DocumentBatch]):
         if self._by_pandera:
             if isinstance(self.schema, type):
                 self.schema = cast(Any, self.schema).to_schema()
+            if self.schema.drop_invalid_rows:
+                raise PipelineError(
+                    f"{self.name}: a schema with drop_invalid_rows=True names no row that it drops; leave that out"
+                )
         elif not self._fields():
             raise PipelineError(
                 f"{self.name}: schema={shown(self.schema)} is no schema; give types by name, such as "
@@ -103,16 +109,18 @@ class CheckSchema(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     def _by_frame(self, task: DocumentBatch) -> dict[int, str]:
         """The rows in which pandera finds a fault, with their reasons; all of them for one of a whole column."""
-        frame = task.to_pandas().reset_index(drop=True)
+        columns = self.schema.columns.items()
+        frame, nulls = frame_for(
+            task.to_arrow(), {name: getattr(column.dtype, "type", None) for name, column in columns}
+        )
+        reasons = {row: f"{name}: not_nullable" for row, name in nulls.items()}
         try:
             self.schema.validate(frame, lazy=True)
         except importlib.import_module("pandera.errors").SchemaErrors as errors:
-            reasons: dict[int, str] = {}
             cases = errors.failure_cases
-            columns = cases["column"].where(cases["check"] != "column_in_dataframe", cases["failure_case"])
+            names = cases["column"].where(cases["check"] != "column_in_dataframe", cases["failure_case"])
             of_column = cases["index"].isna()
-            for column, check, row, is_whole in zip(columns, cases["check"], cases["index"], of_column, strict=True):
-                for place in range(len(frame)) if is_whole else [int(row)]:
-                    reasons.setdefault(place, f"{column}: {check}")
-            return reasons
-        return {}
+            for column, check, row, is_whole in zip(names, cases["check"], cases["index"], of_column, strict=True):
+                for place in frame.index if is_whole else [row]:
+                    reasons.setdefault(int(place), f"{column}: {check}")
+        return reasons

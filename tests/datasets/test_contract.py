@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dcurate import DocumentBatch, InlineExecutor, JsonlReader, JsonlWriter, Pipeline, PipelineError, read_rejected
@@ -32,6 +33,7 @@ def reasons(batch: DocumentBatch) -> dict[str, int]:
     return {rejection.reason: rejection.rows for rejection in batch.rejections}
 
 
+@example(numbers=[0, None], tags=[0, 2**15])
 @given(st.lists(st.none() | st.integers(-200, 200)), st.lists(st.none() | st.integers(-(2**15) - 9, 2**15 + 9)))
 def test_each_row_is_kept_as_it_came_or_rejected_by_the_plain_rule(numbers: list[int | None], tags: list[Any]) -> None:
     lists = [[tag] for tag in tags[: len(numbers)]] + [None] * (len(numbers) - len(tags))
@@ -77,9 +79,15 @@ def test_each_row_is_kept_as_it_came_or_rejected_by_the_plain_rule(numbers: list
         (pa.array([True]), "int64", 1),
         (pa.array([[1]], pa.list_(pa.int64())), "list<string>", 1),
         (pa.array([{"a": 1}]), "string", 1),
+        (pa.array([0.1, 1e300, math.inf, math.nan]), "float32", 1),
+        (pa.array([[0.1], [1e9]]), "list<float16>", 1),
+        (pa.array([0.5, 0.123]), "decimal128(5, 1)", 1),
+        (pa.array([0, 86_400_000_000, 1], pa.timestamp("us")), "date32", 1),
+        (pa.array([0], pa.timestamp("us", "UTC")), "timestamp[us]", 1),
+        (pa.array([{"a": 1e300, "b": 1}]), pa.struct({"a": pa.float32()}), 1),
     ],
 )
-def test_a_value_conforms_if_the_type_holds_it_exactly(values: pa.Array, kind: str, rejected: int) -> None:
+def test_a_value_conforms_if_the_type_holds_it(values: pa.Array, kind: Any, rejected: int) -> None:
     made = checked(pa.table({"n": values}), {"n": kind})
     assert sum(reasons(made).values()) == rejected
 
@@ -127,3 +135,22 @@ def test_a_schema_of_pandera_names_the_column_and_the_check() -> None:
 
     assert reasons(checked(rows, Model)) == {"n: greater_than_or_equal_to(0)": 1}
     assert reasons(checked(rows.select(["text"]), Model)) == {"n: column_in_dataframe": 4}
+
+
+@pytest.mark.parametrize(("dtype", "wanted"), [("int64", [0, 2]), ("Int64", [0, 1, 2]), (None, [0, 1, 2])])
+def test_what_conforms_to_a_schema_of_pandera_does_not_depend_on_the_batch(
+    dtype: str | None, wanted: list[int]
+) -> None:
+    pandera = pytest.importorskip("pandera.pandas")
+    schema = pandera.DataFrameSchema({"n": pandera.Column(dtype, nullable=True)})
+    rows = pa.table({"n": [1, None, 3]})
+    assert checked(rows, schema).to_arrow().equals(rows.take(wanted))
+    alone = [row for row in range(3) if checked(rows.slice(row, 1), schema).num_items]
+    assert alone == wanted
+
+
+def test_a_schema_of_pandera_that_drops_rows_by_itself_is_refused() -> None:
+    pandera = pytest.importorskip("pandera.pandas")
+    schema = pandera.DataFrameSchema({"n": pandera.Column(int)}, drop_invalid_rows=True)
+    with pytest.raises(PipelineError, match="a schema with drop_invalid_rows=True names no row that it drops"):
+        CheckSchema(schema)
