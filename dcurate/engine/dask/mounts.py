@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 import uuid
 from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -20,6 +21,9 @@ from dcurate.fs.stores import TMP, Directory
 
 #: Seconds after which a worker counts as one whose file system hangs.
 LOOK_S = 8.0
+#: Seconds for which a worker that does not see all looks again, and between two looks: file systems of a network show
+#: a new file to other hosts a moment later.
+AGAIN_S, PAUSE_S = 3.0, 0.5
 #: Workers that an error names.
 MAX_NAMED = 3
 _FIX = "mount the same storage at the same path on every host"
@@ -128,8 +132,12 @@ def reason(host: str, trouble: str) -> str:
 
 async def look(mounts: Mounts, dask_worker: Worker) -> list[str]:
     """Return the host of a worker and what it does not see; for `Client.run`."""
-    try:
-        trouble = await asyncio.wait_for(in_thread(mounts.trouble), LOOK_S)
-    except TimeoutError:
-        trouble = f"has waited {LOOK_S:g} s for the file system of {mounts}"
-    return [worker_info(dask_worker).host, trouble]
+    again_until = time.monotonic() + AGAIN_S
+    while True:
+        try:
+            trouble = await asyncio.wait_for(in_thread(mounts.trouble), LOOK_S)
+        except TimeoutError:
+            trouble = f"has waited {LOOK_S:g} s for the file system of {mounts}"
+        if not trouble or time.monotonic() > again_until:
+            return [worker_info(dask_worker).host, trouble]
+        await asyncio.sleep(PAUSE_S)
