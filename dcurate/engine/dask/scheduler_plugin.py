@@ -167,7 +167,8 @@ class SlotManager(SchedulerPlugin):
         self._left_out.discard(worker)
         if worker in self._asked:
             self._asked.discard(worker)
-            self.publish({"notice": f"worker {worker} {_TAKES_NO_PART}: {_ENDED_EARLY}"})
+            if compat.last_status(scheduler, worker) not in LEAVING:
+                self.publish({"notice": f"worker {worker} {_TAKES_NO_PART}: {_ENDED_EARLY}"})
         record = self.workers.pop(worker, None)
         self.share.remove_worker(worker)
         if record is None:
