@@ -60,7 +60,7 @@ class CsvReader(FileReader):
         read_kwargs: for pipelines written for pandas: ``storage_options`` is taken, all else is refused.
         storage_options: for fsspec.
         schema: types of columns that are not text, by name: ``{"score": "float64", "count": "int64"}``.
-        limit: number of rows to read, at most: the first ones in the order of the files.
+        limit: number of rows to read, at most: the first ones in the order of the files, before `filter`.
         filter: rows to read, as an SQL condition or a `pyarrow.compute.Expression`; others are no input. All files are
             read.
         delimiter: one character between values; by default a tab in files named ``.tsv`` and a comma in others.

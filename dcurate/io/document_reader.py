@@ -68,7 +68,7 @@ class DocumentReader(FileReader):
         storage_options: for fsspec.
         schema: types of columns by name where they are not to be guessed, or differ: ``{"id": "string"}``.
             The order of columns is that of the files.
-        limit: number of rows to read, at most: the first ones in the order of the files.
+        limit: number of rows to read, at most: the first ones in the order of the files, before `filter`.
         filter: rows to read: an SQL condition such as ``"lang = 'en' AND score >= 0.5"``, or a
             `pyarrow.compute.Expression`; others are no input. Files in Hive directories and row groups that cannot
             hold any are not read.

@@ -117,7 +117,7 @@ class JsonlReader(FileReader):
         storage_options: for fsspec.
         schema: types of columns by name, instead of guessing, such as ``{"id": "string"}``. Columns are in the order
             of the files; declared ones that are not in their first rows come last.
-        limit: number of rows to read, at most: the first ones in the order of the files.
+        limit: number of rows to read, at most: the first ones in the order of the files, before `filter`.
         filter: rows to read, as an SQL condition or a `pyarrow.compute.Expression`; others are no input. All files are
             read.
         on_bad_line: ``"raise"``, or ``"quarantine"`` to go on without lines that cannot be read and

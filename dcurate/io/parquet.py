@@ -88,7 +88,7 @@ class ParquetReader(FileReader):
         read_kwargs: for `pyarrow.parquet.ParquetFile`, such as ``memory_map``, and ``storage_options``.
         storage_options: for fsspec.
         schema: types of columns by name, to override those of the files: ``{"id": "string"}``.
-        limit: number of rows to read, at most: the first ones in the order of the files.
+        limit: number of rows to read, at most: the first ones in the order of the files, before `filter`.
         filter: rows to read: an SQL condition such as ``"lang = 'en' AND score >= 0.5"``, or a
             `pyarrow.compute.Expression`; others are no input. Files in Hive directories and row groups that cannot
             hold any are not read.

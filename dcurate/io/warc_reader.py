@@ -157,7 +157,7 @@ class WarcReader(ArchiveReader):
         read_kwargs: for pipelines written for pandas: only ``storage_options`` is taken.
         storage_options: for fsspec.
         schema: types of columns by name, to override those found.
-        limit: number of rows to read, at most: the first ones in the order of the files.
+        limit: number of rows to read, at most: the first ones in the order of the files, before `filter`.
         filter: rows to read, as an SQL condition or a `pyarrow.compute.Expression`; others are no input. All files are
             read.
         on_bad_record: ``"quarantine"``, or ``"raise"`` to end the run at the first damaged record.
@@ -241,7 +241,7 @@ class WetReader(ArchiveReader):
         read_kwargs: for pipelines written for pandas: only ``storage_options`` is taken.
         storage_options: for fsspec.
         schema: types of columns by name, to override those found.
-        limit: number of rows to read, at most: the first ones in the order of the files.
+        limit: number of rows to read, at most: the first ones in the order of the files, before `filter`.
         filter: rows to read, as an SQL condition or a `pyarrow.compute.Expression`; others are no input. All files are
             read.
         on_bad_record: ``"quarantine"``, or ``"raise"`` to end the run at the first damaged record.

@@ -49,7 +49,7 @@ class TableReader(CompositeStage[FileGroup, DocumentBatch]):
         fields: the columns to read, in this order; all by default.
         blocksize: split size on disk, as bytes or ``"128MiB"``.
         storage_options: for fsspec; for S3 they are passed on to the library of the format.
-        limit: number of rows to read, at most: the first ones in the order of the files.
+        limit: number of rows to read, at most: the first ones in the order of the files, before `filter`.
         filter: rows to read, as an SQL condition or a `pyarrow.compute.Expression`; see `ParquetReader`. Files are left
             unread by their partitions and the statistics of the table. Of a table of Lance the other columns are
             read only where rows match.
