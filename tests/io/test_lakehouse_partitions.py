@@ -153,6 +153,25 @@ def test_what_cannot_partition_is_refused(place: Place, tmp_path: Path) -> None:
         run(place.writer(partition_cols=["lang"], mode="overwrite"), ROWS.select(["lang"]))
     with pytest.raises(PipelineError, match=r"Lance has no partitions; leave out partition_cols="):
         TableWriter(str(tmp_path / "lance"), format="lance", partition_cols=["lang"])
+    with pytest.raises(DataError, match=r"a value of column 'lang' has more than 1,024 bytes, too long for"):
+        run(place.writer(partition_cols=["lang"]), pa.table({"text": ["a"], "lang": ["é" * 600]}))
+
+
+@pytest.mark.parametrize("statistics", [False, ["text"]])
+def test_iceberg_needs_the_statistics_of_a_partition(statistics: Any, tmp_path: Path) -> None:
+    with pytest.raises(PipelineError, match=r"takes the partition of a file from its statistics; leave out write_stat"):
+        Place("iceberg", tmp_path).writer(partition_cols=["lang"], write_kwargs={"write_statistics": statistics})
+
+
+def test_no_table_is_made_of_columns_that_cannot_be_partitioned_or_have_no_type(place: Place) -> None:
+    nothing = ScoreFilter(WordCountFilter(min_words=9))
+    report = run(place.writer(partition_cols=["text"]), ROWS.select(["text"]), before=(nothing,)).report
+    assert any("'text' must be some of the columns" in notice for notice in report.notices), report.notices
+    assert place.writer().is_empty()
+    untyped = ROWS.select(["text"]).append_column("unknown", pa.nulls(9))
+    report = run(place.writer(), untyped, before=(nothing,)).report
+    assert any("types of columns 'unknown' are not known" in notice for notice in report.notices), report.notices
+    assert place.writer().is_empty()
 
 
 def test_delta_lake_does_not_make_null_of_an_empty_text(tmp_path: Path) -> None:

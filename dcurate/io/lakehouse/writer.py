@@ -36,6 +36,8 @@ FORMATS: dict[str, type[LakeTable]] = {"delta": DeltaTable, "iceberg": IcebergTa
 _RECORD = f"{META_DIR}/output.json"
 #: Key of the metadata of a file with the values of the partition that it is of.
 _PARTITION = b"partition-dcurate"
+#: The longest value of a column to partition by: Parquet files have no statistics of much longer ones.
+_PARTITION_BYTES = 1_024
 #: Names of types by those that Arrow prints, where these differ.
 _ALIASES = {"date32[day]": "date32"}
 #: Files that are looked at together before the commit.
@@ -153,6 +155,12 @@ class TableWriter(ParquetWriter):
             raise PipelineError(
                 f"{self.name}: {self._table().title} has no partitions; leave out partition_cols=, or write a table of "
                 "Delta Lake or Iceberg"
+            )
+        statistics = (self.write_kwargs or {}).get("write_statistics", True)
+        if self.partition_cols and self._table().keeps_partition_columns and statistics is not True:
+            raise PipelineError(
+                f"{self.name}: {self._table().title} takes the partition of a file from its statistics; leave out "
+                "write_statistics, or partition_cols="
             )
 
     def requires(self) -> dict[str, str]:
@@ -289,15 +297,18 @@ class TableWriter(ParquetWriter):
         """Make the table, with its columns and no rows.
 
         Raises:
-            DataError: another program made it meanwhile.
+            DataError: another program made it meanwhile, or the types of its columns are not known.
         """
         record = self._record()
         if record is None:
             raise DataError(f"the records of the run that writes to {self.path!r} were deleted meanwhile; run again")
         assert rows is not None, "tables have columns"
         stored = self._stored(self._chosen(rows)).schema
+        unknown = [column.name for column in stored if pa.types.is_null(column.type)]
+        if unknown:
+            raise DataError(f"the types of columns {listed(unknown)} are not known without rows, so no table is made")
         kinds = [(column.name, as_stored(self._table(), column.type)) for column in stored]
-        self._check_partition_types(pa.schema(kinds))
+        self._check_partition(pa.schema(kinds))
         self._table().commit(
             Commit(record["run"], record["generation"], [], pa.schema(kinds), False, None, self._partition)
         )
@@ -319,7 +330,7 @@ class TableWriter(ParquetWriter):
         for place, file in enumerate(files):
             if not self._fits(file, schema):
                 files[place] = self._written_again(file, schema)
-        self._check_partition_types(schema)
+        self._check_partition(schema)
         replaced = self._replaced(record)
         record["pending"] = names
         record |= {"replaces": [*record.get("replaces", ()), *replaced]} if replaced else {}
@@ -358,21 +369,21 @@ class TableWriter(ParquetWriter):
         if not names:
             yield rows
             return
-        missing = [name for name in names if name not in rows.column_names]
-        if missing or len(names) == rows.num_columns:
-            raise DataError(
-                f"{self.name}: partition_cols {listed(names)} must be some of the columns, and not all: "
-                f"{columns_listed(rows.column_names)}"
-            )
-        self._check_partition_types(rows.schema)
+        self._check_partition(rows.schema)
         place = "\1place"
         keys = rows.select(names).append_column(place, pa.array(range(rows.num_rows), pa.int64()))
         groups = keys.group_by(names, use_threads=False).aggregate([(place, "list")])
         for places in groups[f"{place}_list"].to_pylist():
             yield rows.take(pa.array(sorted(places)))
 
-    def _check_partition_types(self, schema: pa.Schema) -> None:
-        """Refuse columns to partition by whose values have no one text in both formats."""
+    def _check_partition(self, schema: pa.Schema) -> None:
+        """Refuse columns to partition by that are missing or all, or whose values have no one text in both formats."""
+        missing = [name for name in self._partition if name not in schema.names]
+        if missing or len(self._partition) == len(schema):
+            raise DataError(
+                f"{self.name}: partition_cols {listed(self._partition)} must be some of the columns, and not all: "
+                f"{columns_listed(schema.names)}"
+            )
         is_ = pa.types
         for name in self._partition:
             kind = schema.field(name).type
@@ -385,9 +396,15 @@ class TableWriter(ParquetWriter):
 
     def _without_partition(self, rows: pa.Table) -> pa.Table:
         """The rows of a partition as its file has them: values that the file does not have are in its metadata."""
+        values = {name: rows[name][:1].cast(pa.string())[0].as_py() for name in self._partition}
+        long = [name for name, value in values.items() if len((value or "").encode()) > _PARTITION_BYTES]
+        if long:
+            raise DataError(
+                f"{self.name}: a value of column {long[0]!r} has more than {_PARTITION_BYTES:,} bytes, too long for "
+                "the name of a partition; partition by other columns"
+            )
         if not self._partition or self._table().keeps_partition_columns:
             return rows
-        values = {name: rows[name][:1].cast(pa.string())[0].as_py() for name in self._partition}
         empty = [name for name, value in values.items() if value == ""]
         if empty:
             raise DataError(
