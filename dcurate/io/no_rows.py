@@ -69,6 +69,13 @@ def without_rows(source: SourceStage[Any, Any]) -> NoRows | None:
         schema = source.schema_read()
         return NoRows(schema.empty_table()) if schema.names else None
     split = next(iter(source.splits()), None)
-    made = None if split is None else source.process(split)
+    if split is None:
+        return None
+    source.setup_on_node()
+    source.setup()
+    try:
+        made = source.process(split)
+    finally:
+        source.teardown()
     batch = made[0] if isinstance(made, list) and made else made
     return NoRows(batch.to_arrow().slice(0, 0)) if isinstance(batch, DocumentBatch) else None

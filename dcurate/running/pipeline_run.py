@@ -282,18 +282,13 @@ class PipelineRun:
             return
         if any(account.unread for account in self.accounting) or not sink.is_empty():
             return
-        if not sink.has_columns_in_files:
-            sink.write_without_rows(None)
-            return
-        rows, problem = None, "those of the input are not known"
         try:
-            rows = table_without_rows(session, self.stages, self.id, len(self.accounting))
-        except DcurateError as error:
-            problem = text_of(error)
-        if rows is None:
-            self.notices.append(f"no row is left, and the columns of the output are not known: {problem}")
-        else:
+            rows = None
+            if sink.has_columns_in_files:
+                rows = table_without_rows(session, self.stages, self.id, len(self.accounting))
             sink.write_without_rows(rows)
+        except Exception as error:  # of a stage that was not made for batches without rows; the run itself is done
+            self.notices.append(f"no row is left, and the columns of the output are not known: {text_of(error)}")
 
     def _begin_proof(self) -> None:
         """Begin the proof that is asked for, or go on with that of an earlier run."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from dcurate.core.stage import BarrierStage, SinkStage, SourceStage, Stage
 from dcurate.engine.accounting import Round, RunAccounting
+from dcurate.errors import DataError
 from dcurate.frames.document import DocumentBatch
 from dcurate.io.no_rows import NewColumns, without_rows
 from dcurate.plan.compile import compile_plan
@@ -14,7 +15,7 @@ from dcurate.running.executor import Session
 
 
 def table_without_rows(session: Session, stages: Sequence[Stage], run: str, phase: int) -> Any:
-    """Return the table that the stages of a pipeline make of no rows; None if the columns of its input are not known.
+    """Return the table that the stages of a pipeline make of no rows.
 
     Columns that a stage over all rows adds have the type null.
 
@@ -25,13 +26,14 @@ def table_without_rows(session: Session, stages: Sequence[Stage], run: str, phas
         phase: number of its rounds so far.
 
     Raises:
-        DcurateError: a stage fails on a batch without rows, or the stages cannot run here.
+        DataError: the columns of the input are not known, or a stage gives nothing for a batch without rows.
+        DcurateError: a stage fails on such a batch, or the stages cannot run here.
     """
     source, *others = stages
     assert isinstance(source, SourceStage)
     first = without_rows(source)
     if first is None:
-        return None
+        raise DataError("those of the input are not known")
     passed: list[Stage] = [first]
     for stage in others:
         if isinstance(stage, BarrierStage):
@@ -50,4 +52,6 @@ def table_without_rows(session: Session, stages: Sequence[Stage], run: str, phas
     )
     made = list(session.execute(job, RunAccounting(job, "inline")))
     tables = [batch.to_arrow() for batch in made if isinstance(batch, DocumentBatch)]
-    return tables[0].slice(0, 0) if tables else None
+    if not tables:
+        raise DataError("a stage gives nothing for a batch without rows")
+    return tables[0].slice(0, 0)
