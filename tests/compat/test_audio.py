@@ -6,6 +6,7 @@ import copy
 import importlib
 import io
 import json
+import re
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -279,8 +280,9 @@ def test_the_tutorial_of_snippets_runs(client: RayClient, tmp_path: Path, dry: b
     written, of_gone = lines(out), [row for row in lines(out) if row["id"] == "gone"]
     assert len(of_gone) == (1 if dry else 0)
     kept = [row for row in written if row["id"] != "gone"]
-    assert [row["snippet_id"] for row in kept] == [f"talks_{number}_x-0_000-9_000" for number in range(3)]
+    assert len(kept) == 3
     for number, row in enumerate(kept):
+        assert re.fullmatch(rf"talks_{number}_x-[0-9a-f]{{16}}-0_000-9_000", row["snippet_id"])
         assert row["audio_filepath"] == f"{row['snippet_id']}.flac"
         assert (row["duration"], row["audio_sample_rate"], row["text"]) == (9.0, 16_000, "a b c")
         assert row["note"] == {"n": number}
@@ -291,9 +293,10 @@ def test_the_tutorial_of_snippets_runs(client: RayClient, tmp_path: Path, dry: b
         ]
     summary = json.loads(metrics.read_text())
     each = {"empty": 1, "overlap": 2, "too_long": 1, "too_short": 1, "no_text": 0, "repetition": 1}
+    each |= {"unreadable": 0, "no_sound": 0}
     assert summary["num_input_audios"] == 5
     assert summary["num_output_snippets"] == len(written)
-    assert summary["dropped"] == {name: 4 * count for name, count in each.items()}
+    assert summary["dropped"] == {name: 4 * count for name, count in each.items()} | {"unreadable": int(not dry)}
     assert summary["snippet_duration_histogram_30s"] == {"0-30": len(written)}
     assert summary["output_total_duration_sec"] == 9.0 * len(written)
     assert summary["dropped_repetition_examples"] == [("h " * 30).strip()] * 4
@@ -334,6 +337,143 @@ def test_snippets_that_are_written_twice_or_not_whole_are_there_once_or_counted(
     assert (summary["num_output_snippets"], summary["per_original"][0]["out_snippets"]) == (2, 2)
     finalize(out, metrics, tar)  # of a run that wrote nothing: what is there stays
     assert len(lines(Path(out))) == 2
+
+
+def cut(folder: Path, rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[str], dict[str, Any]]:
+    """The rows, the members and the summary of recordings that are planned, cut and joined."""
+    plan, extract, write, count, prepare, finalize = of(
+        "stages.audio.alm.pretrain",
+        *("SnippetCutPlannerStage", "SnippetExtractionStage", "SnippetManifestWriterStage"),
+        *("PretrainMetricsAggregatorStage", "prepare_audio_pretrain_outputs", "finalize_audio_pretrain_outputs"),
+    )
+    out, tar, metrics = (str(folder / name) for name in ("out.jsonl", "out.tar", "metrics.json"))
+    prepare(out, metrics, tar)
+    for row in rows:
+        task = plan(max_segment_gap_in_snippet=0.0).process(of("tasks", "AudioTask")(data=copy.deepcopy(row)))
+        for snippet in extract(str(folder), tar).process(task):
+            count(metrics).process(write(out).process(snippet))
+    finalize(out, metrics, tar)
+    with tarfile.open(tar) as archive:
+        return lines(Path(out)), archive.getnames(), json.loads(Path(metrics).read_text())
+
+
+def spoken(*spans: tuple[float, float]) -> list[dict[str, Any]]:
+    return [{"start": start, "end": end, "text": "a"} for start, end in spans]
+
+
+def test_snippets_of_recordings_with_similar_ids_are_all_there(tmp_path: Path) -> None:
+    path = sound(tmp_path / "a.wav", 2.0)
+    names = of("stages.audio.alm.pretrain.utils", "make_snippet_id")
+    taken = names("a.b", 0.0, 1.0).removesuffix("-0_000-1_000")  # an id that is the name of another
+    ids = ["a_b", "a.b", "a/b", "a\\b", "a\0b", taken]
+    rows, members, summary = cut(
+        tmp_path, [{"id": name, "audio_filepath": path, "segments": spoken((0.0, 1.0))} for name in ids]
+    )
+    assert sorted(row["id"] for row in rows) == sorted(ids)
+    assert members == [row["audio_filepath"] for row in rows]
+    assert (len(set(members)), summary["num_output_snippets"]) == (6, 6)
+    assert rows[[row["id"] for row in rows].index("a_b")]["snippet_id"] == "a_b-0_000-1_000"
+    assert not any(set(row["snippet_id"]) & set("./\\\0") for row in rows)
+
+
+def test_rows_of_one_name_stay_apart_by_their_ids(tmp_path: Path) -> None:
+    write, finalize = of("stages.audio.alm.pretrain", "SnippetManifestWriterStage", "finalize_audio_pretrain_outputs")
+    for name in ("b", "a", "b"):
+        task = of("tasks", "AudioTask")(data={"id": name, "snippet_id": "x-0-1"})
+        write(str(tmp_path / "out.jsonl")).process(task)
+    finalize(*(str(tmp_path / name) for name in ("out.jsonl", "metrics.json", "out.tar")))
+    assert [row["id"] for row in lines(tmp_path / "out.jsonl")] == ["a", "b"]
+
+
+def test_planned_snippets_are_written_or_counted(tmp_path: Path) -> None:
+    spans = ((0.0, 1.0), (1.5, 2.5), (7.0, 8.0), (9.0, 10.0))
+    about = {"segments": spoken(*spans)}
+    (tmp_path / "damaged.wav").write_bytes(b"RIFF....WAVE")
+    rows, _, summary = cut(
+        tmp_path,
+        [
+            {"id": "short", "audio_filepath": sound(tmp_path / "short.wav", 3.0), **about},
+            {"id": "damaged", "audio_filepath": str(tmp_path / "damaged.wav"), **about},
+            {"id": "missing", "audio_filepath": str(tmp_path / "missing.wav"), **about},
+        ],
+    )
+    assert [row["id"] for row in rows] == ["short", "short"]
+    dropped = {row["id"]: row["dropped"] for row in summary["per_original"]}
+    assert (dropped["short"]["unreadable"], dropped["short"]["no_sound"]) == (0, 2)
+    assert (dropped["damaged"]["unreadable"], dropped["missing"]["unreadable"]) == (4, 4)
+    assert summary["num_output_snippets"] + sum(summary["dropped"].values()) == 3 * len(spans)
+
+
+def test_a_snippet_that_starts_before_its_recording_has_the_times_of_its_sound(tmp_path: Path) -> None:
+    path = sound(tmp_path / "a.wav", 3.0)
+    [row], _, _ = cut(tmp_path, [{"id": "a", "audio_filepath": path, "segments": spoken((-2.0, 2.0))}])
+    assert row["duration"] == 2.0
+    assert [(part["start"], part["end"]) for part in row["segments"]] == [(0.0, 2.0)]
+
+
+def test_texts_of_dropped_snippets_are_with_the_first_snippet_only(tmp_path: Path) -> None:
+    extract = of("stages.audio.alm.pretrain", "SnippetExtractionStage")(str(tmp_path), "x.tar", dry_run=True)
+    plan = [{"start": n, "end": n + 1, "segments": []} for n in range(50)]
+    texts = [f"text {number}" for number in range(1000)]
+    metadata = {"pretrain_long_form": {"dropped_repetition": 1000, "filtered_repetition_texts": texts}}
+    task = of("tasks", "AudioTask")(data={"id": "a", "_snippet_plan": plan}, _metadata=metadata)
+    made = extract.process(task)
+    counts = [snippet._metadata["pretrain_long_form"] for snippet in made]
+    assert sum(len(about.get("filtered_repetition_texts", [])) for about in counts) == 1000
+    assert [about["dropped_repetition"] for about in counts] == [1000] * 50
+    count, finalize = of(
+        "stages.audio.alm.pretrain", "PretrainMetricsAggregatorStage", "finalize_audio_pretrain_outputs"
+    )
+    for snippet in reversed(made):
+        count(str(tmp_path / "metrics.json")).process(snippet)
+    finalize(*(str(tmp_path / name) for name in ("out.jsonl", "metrics.json", "out.tar")))
+    assert json.loads((tmp_path / "metrics.json").read_text())["dropped_repetition_examples"] == texts
+
+
+_GOOD = {"id": "b", "audio_filepath": "b.wav", "segments": [{"start": 0, "end": 1.5, "text": None}]}
+_SEGMENT = '{"id": "b", "audio_filepath": "b.wav", "segments": [%s]}'
+_BAD_LINES = [
+    '{"id": "b", "audio_filepath": 5}',
+    '{"id": "b", "audio_filepath": "\xff"}',  # as one byte, which is not UTF-8
+    "[" * 100_000,
+    '{"id": "b", "audio_filepath": "b.wav", "about": ' + "[" * 900 + "]" * 900 + "}",
+    '{"id": "b", "audio_filepath": "b.wav", "note": "\\ud800"}',
+    '{"id": "b", "audio_filepath": "b.wav", "n": %s}' % ("9" * 5000),
+    '{"id": "b", "audio_filepath": "b.wav", "segments": {"start": 0}}',
+    *(
+        _SEGMENT % segment
+        for segment in (
+            "5",
+            '{"start": 0, "text": "a"}',
+            '{"start": 0, "end": NaN}',
+            '{"start": 0, "end": Infinity}',
+            '{"start": "0", "end": "1"}',
+            '{"start": false, "end": 1}',
+            '{"start": 0, "end": 1%s}' % ("0" * 400),
+            '{"start": 0, "end": 1, "text": 7}',
+            '{"start": 0, "end": 1, "text": "\\ud800"}',
+            '{"start": 0, "end": 1, "words": "a"}',
+            '{"start": 0, "end": 1, "words": ["a"]}',
+            '{"start": 0, "end": 1, "words": [{"word": "a", "start": null}]}',
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize("number", range(len(_BAD_LINES)))
+def test_a_bad_line_of_a_manifest_of_recordings_is_left_out_and_counted(
+    number: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    content = _BAD_LINES[number].encode("latin-1") + b"\n" + json.dumps(_GOOD).encode() + b"\n"
+    (tmp_path / "in.jsonl").write_bytes(content)
+    stage = of("stages.audio.alm.pretrain", "ReadLongFormManifestStage")(str(tmp_path / "in.jsonl"), "/data")
+    with caplog.at_level("WARNING", "dcurate.compat.nemo"):
+        [task] = stage.process(of("tasks", "EmptyTask"))
+    assert dict(task.data) == {**_GOOD, "audio_filepath": "/data/b.wav"}
+    assert stage._consume_custom_metrics() == {"manifest_rows": 1.0, "skipped_lines": 1.0}
+    [warning] = [record.getMessage() for record in caplog.records]
+    assert warning.startswith("[ReadLongFormManifest] line 1: ")
+    assert len(warning) < 300
 
 
 def test_recordings_that_would_be_taken_for_each_other_are_refused(tmp_path: Path) -> None:

@@ -24,8 +24,10 @@ _log = logging.getLogger("dcurate.compat.nemo")
 MAX_EXAMPLES = 1000
 #: Where a task has the counts of its recording.
 COUNTS = "pretrain_long_form"
+#: The key of texts of dropped snippets among these; only the first task of a recording has it.
+EXAMPLES = "filtered_repetition_texts"
 #: Reasons by which segments and snippets are dropped.
-_REASONS = ("empty", "overlap", "too_long", "too_short", "no_text", "repetition")
+_REASONS = ("empty", "overlap", "too_long", "too_short", "no_text", "repetition", "unreadable", "no_sound")
 _BIN_S = 30
 _SUBTYPES = {"wav": "PCM_16", "flac": "PCM_16", "ogg": "VORBIS"}
 
@@ -121,7 +123,7 @@ class PretrainMetricsAggregatorStage(AudioStage):
                 "snippet_id": snippet,
                 "out_segments": len(row.get("segments") or []),
                 "out_duration_sec": float(row.get("duration", 0.0)),
-                "filtered_texts": counts.get("filtered_repetition_texts", []),
+                "filtered_texts": counts.get(EXAMPLES, []),
             }
             append_line(shard_path(self.output_path, "jsonl"), record)
         return task
@@ -161,19 +163,19 @@ def finalize_audio_pretrain_outputs(
     manifests, figures = _shards(output_manifest_path, "jsonl"), _shards(metrics_path, "jsonl")
     archives = _shards(output_audio_tar_path, "tar")
     readable = _joined_archive(archives, output_audio_tar_path) if archives else None
-    rows = {row["snippet_id"]: row for row in _rows(manifests)}
+    rows = {(row["snippet_id"], str(row.get("id"))): row for row in _rows(manifests)}
     dropped: Counter[str] = Counter()
-    for name in sorted(rows) if readable is not None else ():
-        held = (readable or {}).get(str(rows[name].get(audio_filepath_key)))
+    for key in sorted(rows) if readable is not None else ():
+        held = (readable or {}).get(str(rows[key].get(audio_filepath_key)))
         if not held:
             dropped["missing_audio" if held is None else "corrupted_audio"] += 1
-            del rows[name]
+            del rows[key]
     if manifests:
         with open(output_manifest_path, "w", encoding="utf-8") as file:
-            file.writelines(json.dumps(rows[name], ensure_ascii=False) + "\n" for name in sorted(rows))
+            file.writelines(json.dumps(rows[key], ensure_ascii=False) + "\n" for key in sorted(rows))
     if figures:
         records = {(row["id"], row["snippet_id"] or ""): row for row in _rows(figures)}
-        kept = [records[key] for key in sorted(records) if not dropped or key[1] in rows]
+        kept = [records[key] for key in sorted(records) if not dropped or key[::-1] in rows]
         summary = _summary(kept, records, dropped)
         with open(metrics_path, "w", encoding="utf-8") as file:
             json.dump(summary, file, indent=2, ensure_ascii=False)
@@ -238,7 +240,7 @@ def _summary(
         if record["id"] not in recordings:
             about = {name: record[name] for name in ("id", "in_segments", "in_duration_sec", "dropped")}
             recordings[record["id"]] = {**about, "out_snippets": 0, "out_segments": 0, "out_duration_sec": 0.0}
-            examples += record["filtered_texts"]
+        examples += record["filtered_texts"]
     snippets = [record for record in records if not record["is_stub"]]
     for record in snippets:
         recording = recordings[record["id"]]

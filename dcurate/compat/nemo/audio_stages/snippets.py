@@ -6,7 +6,10 @@ import copy
 import logging
 import math
 import os
+import re
+from collections import Counter
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -16,6 +19,7 @@ from dcurate.audio.snippets import DropRepetitiveSnippets, PlanSnippets
 from dcurate.compat.nemo.audio_stages.rows import AudioStage, AudioTask
 from dcurate.compat.nemo.audio_stages.snippet_outputs import (
     COUNTS,
+    EXAMPLES,
     MAX_EXAMPLES,
     PretrainMetricsAggregatorStage,
     SnippetManifestWriterStage,
@@ -37,6 +41,8 @@ _log = logging.getLogger("dcurate.compat.nemo")
 _PLAN = "_snippet_plan"
 #: Keys of a recording that its snippets do not have, and those that change only where the recording has them.
 _OF_RECORDING = ("alignment", _PLAN, "audio_size", "resampled_audio_filepath")
+#: What names of members must not have, and the end of those that have a digest.
+_NOT_IN_NAMES, _DIGEST_AT_END = re.compile(r"[./\\\0]"), re.compile(r"-[0-9a-f]{16}\Z")
 
 
 @dataclass
@@ -184,8 +190,8 @@ class SnippetRepetitionFilterStage(AudioStage):
             dropped_repetition=len(texts),
             kept_after_repetition_filter=len(kept),
             planned_snippets=len(kept),
-            filtered_repetition_texts=texts[:MAX_EXAMPLES],
         )
+        task._metadata[COUNTS][EXAMPLES] = texts[:MAX_EXAMPLES]
         self._log_metrics({"snippets_scanned": len(plan), "snippets_filtered_repetition": len(texts)})
         return task
 
@@ -197,12 +203,17 @@ def _text(segments: list[Part]) -> str:
 def make_snippet_id(original_id: str, start_sec: float, end_sec: float) -> str:
     """Return the name of a snippet, without dots and slashes.
 
+    An id that has some gets a digest, so that the snippets of two ids never have the same name.
+
     Examples:
-        >>> make_snippet_id("talks/a.wav", 0.5, 12.25)
-        'talks_a_wav-0_500-12_250'
+        >>> make_snippet_id("talk", 0.5, 12.25), make_snippet_id("talks/a.wav", 0.5, 12.25)
+        ('talk-0_500-12_250', 'talks_a_wav-526418364e0983a6-0_500-12_250')
     """
     times = f"{start_sec:.3f}-{end_sec:.3f}".replace(".", "_")
-    return f"{original_id.translate(str.maketrans('./', '__')).replace(chr(92), '_')}-{times}"
+    clean = _NOT_IN_NAMES.sub("_", original_id)
+    if clean != original_id or _DIGEST_AT_END.search(original_id):
+        clean += f"-{blake2b(original_id.encode(), digest_size=8).hexdigest()}"
+    return f"{clean}-{times}"
 
 
 def relativize_segments(segments: list[Part], snippet_start: float, snippet_end: float) -> list[Part]:
@@ -231,7 +242,9 @@ def relativize_segments(segments: list[Part], snippet_start: float, snippet_end:
 class SnippetExtractionStage(AudioStage):
     """Cut the planned snippets of each recording, in mono, and append them to archives; a task for each.
 
-    A recording without snippets makes one task without ``snippet_id``, by which its losses are counted.
+    A recording without snippets makes one task without ``snippet_id``, by which its losses are counted. Snippets of a
+    recording that is missing or damaged are counted in the metadata as ``dropped_unreadable``, those that start after
+    its end as ``dropped_no_sound``.
 
     Args:
         output_dir: folder of outputs; it is made.
@@ -272,26 +285,33 @@ class SnippetExtractionStage(AudioStage):
 
     def process(self, task: AudioTask) -> list[AudioTask]:
         """Return the snippets."""
-        plan, made = task.data.get(_PLAN) or [], []
-        for snippet in plan:
-            start, end = float(snippet["start"]), float(snippet["end"])
+        rows: list[dict[str, Any]] = []
+        losses: Counter[str] = Counter(dropped_unreadable=0, dropped_no_sound=0)
+        for planned in task.data.get(_PLAN) or []:
+            snippet = {**planned, "start": max(0.0, float(planned["start"])), "end": float(planned["end"])}
+            start, end = snippet["start"], snippet["end"]
             name = make_snippet_id(str(task.data.get("id") or task.task_id), start, end)
-            member, seconds = f"{name}.{self.output_format}", end - start
+            member, seconds = f"{name}.{self.output_format}", max(0.0, end - start)
             if not self.dry_run:
                 samples = self._cut(task.data.get(self.audio_filepath_key), start, end)
-                if samples is None:
+                if isinstance(samples, str):
+                    losses[f"dropped_{samples}"] += 1
                     continue
                 seconds = len(samples) / self.target_sample_rate
                 data = encoded(samples, self.target_sample_rate, self.output_format)
                 append_member(shard_path(self.output_audio_tar_path, "tar"), member, data)
-            made.append(self._task(task, self._row(task, snippet, name, member, seconds)))
-        total = sum(snippet.data["duration"] for snippet in made)
-        self._log_metrics({"snippets_written": len(made), "snippets_total_duration": total})
+            rows.append(self._row(task, snippet, name, member, seconds))
+        total = sum(row["duration"] for row in rows)
+        self._log_metrics({"snippets_written": len(rows), "snippets_total_duration": total, **losses})
         nothing: dict[str, Any] = {"snippet_id": None, self.audio_filepath_key: None, "duration": 0.0, "segments": []}
-        return made or [self._task(task, {"id": task.data.get("id"), **nothing})]
+        rows = rows or [{"id": task.data.get("id"), **nothing}]
+        counts = {**task._metadata.get(COUNTS, {}), **losses}
+        first = {**task._metadata, COUNTS: counts}
+        further = {**first, COUNTS: {name: value for name, value in counts.items() if name != EXAMPLES}}
+        return [self._task(task, row, further if number else first) for number, row in enumerate(rows)]
 
     def _cut(self, path: Any, start: float, end: float) -> Any:
-        """The samples of a snippet; None, with a warning, if there are none."""
+        """The samples of a snippet; the reason, which is logged, if there are none."""
         soundfile = needed("soundfile", "cutting snippets", "audio")
         try:
             with soundfile.SoundFile(path) as file:
@@ -301,10 +321,10 @@ class SnippetExtractionStage(AudioStage):
                 rate = file.samplerate
         except (OSError, RuntimeError, TypeError) as error:
             _log.error("[%s] failed to read %s from %.2f to %.2f s: %s", self.name, path, start, end, error)
-            return None
+            return "unreadable"
         if not len(samples):
             _log.warning("[%s] %s has no sound from %.2f to %.2f s; skipping snippet", self.name, path, start, end)
-            return None
+            return "no_sound"
         count = -(-len(samples) * self.target_sample_rate // rate)
         if rate != self.target_sample_rate:
             samples = needed("soxr", "cutting snippets", "audio").resample(samples, rate, self.target_sample_rate)
@@ -324,11 +344,11 @@ class SnippetExtractionStage(AudioStage):
         row["segments"] = relativize_segments(snippet["segments"], snippet["start"], snippet["end"])
         return row | ({"text": _text(snippet["segments"])} if "text" in row else {})
 
-    def _task(self, task: AudioTask, row: dict[str, Any]) -> AudioTask:
+    def _task(self, task: AudioTask, row: dict[str, Any], metadata: dict[str, Any]) -> AudioTask:
         return AudioTask(
             dataset_name=task.dataset_name,
             data=row,
-            _metadata=copy.deepcopy(task._metadata),
+            _metadata=copy.deepcopy(metadata),
             _stage_perf=list(task._stage_perf),
         )
 
