@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,10 +20,9 @@ from dcurate.hub.loading import pretrained, read
 from dcurate.hub.weights import Weights
 from dcurate.io.partition import parse_bytes
 from dcurate.isolate.errors import MediaError, MediaFault
+from dcurate.media.image.pixels import Pixels
 from dcurate.models.vision.encoder import Inputs, Vectors, VisionEncoder, image_processor, rows_of
 from dcurate.models.vision.stage import VisionStage
-
-T = TypeVar("T")
 
 _KINDS = "give an X-CLIP, VideoMAE, TimeSformer, ViViT or Cosmos-Embed1"
 
@@ -39,21 +38,20 @@ class FilmEncoder(VisionEncoder):
     frames: int = 8
 
     def film(self, frames: Sequence[npt.NDArray[np.uint8]]) -> Inputs:
-        """Choose, scale, crop and normalize frames of a clip, as the model's folder says.
+        """Scale, crop and normalize frames of a clip, as the model's folder says.
 
         Args:
-            frames: each height x width x 3, RGB, in order; at least one.
+            frames: each height x width x 3, RGB, in order; as many as the model takes.
 
         Raises:
             MediaError: frames are of several sizes, which the model does not take.
         """
-        chosen = spread(frames, self.frames)
         if not _is_cosmos(self.model):
-            made = self.processor(list(chosen), return_tensors="np", input_data_format="channels_last")
+            made = self.processor(list(frames), return_tensors="np", input_data_format="channels_last")
             return {"pixel_values": np.asarray(made["pixel_values"])}
-        if len({frame.shape for frame in chosen}) > 1:
+        if len({frame.shape for frame in frames}) > 1:
             raise MediaError("frames of several sizes", f"{self.model.config.model_type} takes frames of one size")
-        batch = np.stack(chosen)[None].transpose(0, 1, 4, 2, 3)
+        batch = np.stack(frames)[None].transpose(0, 1, 4, 2, 3)
         return {"pixel_values": np.asarray(self.processor(videos=batch, return_tensors="pt")["videos"])}
 
     def images(self, prepared: Sequence[Inputs], device: Any) -> Vectors:
@@ -84,18 +82,20 @@ def _is_cosmos(model: Any) -> bool:
     return callable(getattr(model, "get_video_embeddings", None))
 
 
-def spread(frames: Sequence[T], count: int) -> list[T]:
-    """Choose as many frames as a model takes, as NeMo Curator does: each n-th from the first on.
+def spread(total: int, count: int) -> list[int]:
+    """Return the places of frames spread evenly over a clip: the middle of each of `count` equal parts of it.
 
-    Where there are fewer, some are repeated.
+    Where there are fewer frames, some are repeated.
+
+    Args:
+        total: number of frames of the clip.
+        count: number of frames to choose.
 
     Examples:
-        >>> spread(range(19), 8), spread([1, 2, 3], 8)
-        ([0, 2, 4, 6, 8, 10, 12, 14], [1, 1, 1, 2, 2, 2, 3, 3])
+        >>> spread(15, 8), spread(3, 8)
+        ([0, 2, 4, 6, 8, 10, 12, 14], [0, 0, 0, 1, 1, 2, 2, 2])
     """
-    if len(frames) >= count:
-        return list(frames[:: len(frames) // count][:count])
-    return [frames[place * len(frames) // count] for place in range(count)]
+    return [(2 * part + 1) * total // (2 * count) for part in range(count)]
 
 
 def load_film_encoder(weights: Weights, folder: str, device: Any) -> FilmEncoder:
@@ -136,10 +136,10 @@ def film_processor(weights: Weights, folder: str) -> Any:
 class VideoEmbedding(VisionStage):
     """Add a column of embeddings of clips, by a model that looks at several frames at once.
 
-    Behind `CaptionWindows`, the frames are those of a window. The model takes as many as it was made for: each n-th
-    from the first on, as in NeMo Curator; where there are fewer, some are repeated. Vectors have length one, so that
-    `SemanticDuplicates` finds duplicates by them. A row without frames, or with one that cannot be decoded, goes to
-    quarantine.
+    Behind `CaptionWindows`, the frames are those of a window. The model takes as many as it was made for, spread evenly
+    over them; where there are fewer, some are repeated. Only the chosen frames are decoded. Vectors have length one, so
+    that `SemanticDuplicates` finds duplicates by them. A row without frames, or with a chosen frame that cannot be
+    decoded, goes to quarantine.
 
     X-CLIP, VideoMAE, TimeSformer and ViViT are models of transformers. The weights of Cosmos-Embed1
     (``nvidia/Cosmos-Embed1-224p``, ``-336p``, ``-448p``) come with Python code, which runs with
@@ -155,7 +155,7 @@ class VideoEmbedding(VisionStage):
         overwrite: replace a column of that name that is there already instead of refusing.
         cache_dir, hf_token, model_inference_batch_size, autocast, revision, trust_remote_code, device: settings of the
             model, as in `ModelStage`.
-        reading: ``max_file_bytes`` is a limit of each frame.
+        reading: ``max_file_bytes`` is a limit of each chosen frame.
 
     Raises:
         PipelineError: a setting that cannot be.
@@ -202,19 +202,21 @@ class VideoEmbedding(VisionStage):
         return self.embedded(MediaFault(c.reason, str(c)) if isinstance(c, RequestError) else c for c in clips)
 
     def prepared(self, file: Any) -> Inputs:
-        limit = parse_bytes(self.reading.max_file_bytes)
-        frames = []
-        for frame in file:
-            if isinstance(frame, str):
-                raise MediaError("no picture", f"{frame[:80]!r} is an address; give the bytes of the frame")
-            if len(frame) > limit:
-                raise MediaError("too large", f"a frame has {len(frame)} bytes, and the limit is {limit}")
-            frames.append(self.pixels(frame))
-        if not frames:
+        if not file:
             raise MediaError("no frames", f"column {self.images_field!r} has none")
         encoder = self.encoder
         assert isinstance(encoder, FilmEncoder)
-        return encoder.film(frames)
+        places = spread(len(file), encoder.frames)
+        decoded = {place: self._decoded(file[place]) for place in dict.fromkeys(places)}
+        return encoder.film([decoded[place] for place in places])
+
+    def _decoded(self, frame: Any) -> Pixels:
+        limit = parse_bytes(self.reading.max_file_bytes)
+        if isinstance(frame, str):
+            raise MediaError("no picture", f"{frame[:80]!r} is an address; give the bytes of the frame")
+        if len(frame) > limit:
+            raise MediaError("too large", f"a frame has {len(frame)} bytes, and the limit is {limit}")
+        return self.pixels(frame)
 
     def with_values(self, batch: DocumentBatch, rows: Sequence[Any]) -> DocumentBatch:
         if not rows:

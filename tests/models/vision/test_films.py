@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from dcurate import DataError, DocumentBatch, InlineExecutor, Pipeline, Pipeline
 from dcurate.frames.vectors import vectors_in
 from dcurate.media import FileReading
 from dcurate.models import VideoEmbedding
+from dcurate.models.vision.film import spread
 from dcurate.testing import check_stage
 from dcurate.video import CaptionWindows
 from tests.models.vision.test_vision import reasons, through
@@ -51,11 +53,8 @@ def pixels(images: list[bytes]) -> list[Any]:
 
 
 def chosen(images: list[bytes], count: int) -> list[Any]:
-    """The frames that NeMo Curator gives to a model; where there are fewer than it takes, some are repeated."""
-    if len(images) < count:
-        return pixels([images[place * len(images) // count] for place in range(count)])
-    step = len(images) // count
-    return pixels(images[::step][:count])
+    """The frames in the middle of equal parts of a clip; of few, some are repeated."""
+    return pixels([images[math.floor((part + 0.5) * len(images) / count)] for part in range(count)])
 
 
 def wanted(kind: str, folder: str, images: list[bytes]) -> Any:
@@ -75,7 +74,7 @@ def wanted(kind: str, folder: str, images: list[bytes]) -> Any:
 
 
 def wanted_of_cosmos(folder: str, images: list[bytes]) -> Any:
-    """What NeMo Curator's code says: `formulate_input_frames` and `encode_video_frames` of its Cosmos-Embed1."""
+    """What NeMo Curator's calls say of these frames: those of `encode_video_frames` of its Cosmos-Embed1."""
     model = AutoModel.from_pretrained(folder, trust_remote_code=True).eval()
     processor = AutoProcessor.from_pretrained(folder, trust_remote_code=True)
     video = np.transpose(np.expand_dims(np.stack(chosen(images, processor.num_video_frames)), 0), (0, 1, 4, 2, 3))
@@ -121,6 +120,33 @@ def test_frames_that_cannot_be_had_go_to_quarantine(folders: dict[str, str]) -> 
     made = through(VideoEmbedding(folders["cosmos"], trust_remote_code=True), batch(mixed))
     assert reasons(made) == {("frames of several sizes", True): 1}
     assert through(VideoEmbedding(folders["xclip"]), batch(mixed)).num_items == 1
+
+
+def test_only_the_chosen_frames_are_decoded_and_decide(
+    folders: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    images = frames(5, 40)
+    damaged = [image if place in spread(40, FRAMES) else b"<html>" for place, image in enumerate(images)]
+    seen: list[bytes] = []
+    decode = VideoEmbedding.pixels
+    monkeypatch.setattr(VideoEmbedding, "pixels", lambda stage, data: seen.append(data) or decode(stage, data))
+    made = through(VideoEmbedding(folders["xclip"]), batch([damaged, images, images[:1]]))
+    assert made.num_items == 3
+    assert len(seen) == 2 * FRAMES + 1
+    left, right, _ = vectors_in(made.to_arrow(), "embeddings")
+    np.testing.assert_allclose(left, right, atol=1e-6)
+
+
+@pytest.mark.parametrize("total", [1, 7, 8, 9, 15, 16, 100])
+@pytest.mark.parametrize("count", [1, 8, 16])
+def test_chosen_frames_are_spread_evenly_over_all_of_a_clip(total: int, count: int) -> None:
+    places = spread(total, count)
+    assert len(places) == count
+    assert places == sorted(places)
+    assert 0 <= places[0] <= places[-1] < total
+    assert abs(places[0] - (total - 1 - places[-1])) <= 1
+    inner = np.diff(places)
+    assert not len(inner) or inner.max() - inner.min() <= 1
 
 
 def test_other_models_and_settings_are_refused(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from dcurate.compat.nemo.video_stages.frames import (
 from dcurate.compat.nemo.video_stages.tasks import Clip, VideoTask, VideoTaskStage
 from dcurate.hub import device as devices
 from dcurate.hub.weights import Weights
-from dcurate.models.vision.film import FilmEncoder, film_processor, load_film_encoder, spread
+from dcurate.models.vision.film import FilmEncoder, film_processor, load_film_encoder
 
 _log = logging.getLogger("dcurate.compat.nemo")
 
@@ -115,7 +115,7 @@ class CosmosEmbed1:
         return int(self._processor.num_video_frames)
 
     def formulate_input_frames(self, frames: Sequence[Frames]) -> npt.NDArray[np.float32] | None:
-        """Choose and prepare frames; None if there are fewer than the model takes.
+        """Prepare each n-th frame from the first on; None if there are fewer than the model takes.
 
         Args:
             frames: each height x width x 3.
@@ -124,7 +124,7 @@ class CosmosEmbed1:
         if len(frames) < count:
             _log.error("Frame count %d is smaller than minimal requirement %d", len(frames), count)
             return None
-        batch = np.stack(spread(frames, count))[None].transpose(0, 1, 4, 2, 3)
+        batch = np.stack(frames[:: len(frames) // count][:count])[None].transpose(0, 1, 4, 2, 3)
         made: npt.NDArray[np.float32] = np.asarray(self._processor(videos=batch, return_tensors="pt")["videos"])
         return made
 
