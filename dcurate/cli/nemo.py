@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 
 import click
 
@@ -22,10 +23,9 @@ from dcurate.compat.nemo.script import NOT_READ, NotReadError, run_module, run_s
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def nemo(*, script: str, arguments: tuple[str, ...], as_module: bool, cpu: bool, trust_remote_code: bool) -> None:
     """Run SCRIPT with ARGUMENTS as python does. In it, nemo_curator is dcurate."""
-    if trust_remote_code:
-        trust.give()
     try:
-        sys.exit((run_module if as_module else run_script)(script, arguments, cpu=cpu))
+        with trust.granted() if trust_remote_code else nullcontext():
+            sys.exit((run_module if as_module else run_script)(script, arguments, cpu=cpu))
     except NotReadError as error:
         click.echo(f"dcurate nemo: {error}", err=True)
         sys.exit(NOT_READ)

@@ -26,6 +26,7 @@ from PIL import Image
 from transformers import AutoModel, AutoProcessor
 
 from dcurate.compat import nemo
+from dcurate.compat.nemo import trust
 from dcurate.compat.nemo.executors import RayClient
 from dcurate.compat.nemo.missing import MissingError
 from dcurate.compat.nemo.video_stages.sampling import sample_closest
@@ -441,11 +442,34 @@ def test_the_splitting_tutorial_embeds_by_cosmos_embed1_where_its_code_is_truste
             assert np.linalg.norm(row["embedding"]) == pytest.approx(1, abs=1e-2)
 
 
+def test_consent_to_code_of_models_ends_with_the_script_and_is_no_variable(tmp_path: Path) -> None:
+    shown = "from dcurate.compat.nemo import trust; print(trust.is_granted())"
+    (tmp_path / "script.py").write_text(shown)
+    program = f"""
+from contextlib import suppress
+from dcurate.cli import cli
+for options in (["--trust-remote-code"], []):
+    with suppress(SystemExit):
+        cli(["nemo", *options, "script.py"])
+    {shown}
+"""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "DCURATE_NEMO_TRUST_REMOTE_CODE": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.stdout.split() == ["True", "False", "False", "False"], done.stderr
+
+
 def test_embeddings_and_texts_of_cosmos_embed1_are_those_of_its_own_calls(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
     folder = tiny_cosmos(tmp_path / "nvidia" / "Cosmos-Embed1-336p")
-    monkeypatch.setenv("DCURATE_NEMO_TRUST_REMOTE_CODE", "1")
     frames_of, embedding_of = of(
         "stages.video.embedding.cosmos_embed1", "CosmosEmbed1FrameCreationStage", "CosmosEmbed1EmbeddingStage"
     )
@@ -455,7 +479,8 @@ def test_embeddings_and_texts_of_cosmos_embed1_are_those_of_its_own_calls(
     texts = ["the quick brown fox", "a model reads tokens", "the dog"]
     task = extraction.process(clip_task(*files))
     extraction.teardown()
-    stages = [frames_of(str(tmp_path)), embedding_of(str(tmp_path), texts_to_verify=texts)]
+    with trust.granted():
+        stages = [frames_of(str(tmp_path)), embedding_of(str(tmp_path), texts_to_verify=texts)]
     for stage in stages:
         stage.setup_on_node()
         stage.setup()

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-#: Set by the command, for the process that runs the script; stages keep it for their workers.
-_VARIABLE = "DCURATE_NEMO_TRUST_REMOTE_CODE"
-
-
-def give() -> None:
-    """Let code that comes with models run."""
-    os.environ[_VARIABLE] = "1"
+#: Number of scripts that run with consent in this process; stages keep it for their workers.
+_consents = 0
 
 
-def is_given() -> bool:
+@contextmanager
+def granted() -> Iterator[None]:
+    """Let code that comes with models run inside the block, in all threads of this process."""
+    global _consents  # noqa: PLW0603
+    _consents += 1
+    try:
+        yield
+    finally:
+        _consents -= 1
+
+
+def is_granted() -> bool:
     """Whether it may run."""
-    return os.environ.get(_VARIABLE) == "1"
+    return _consents > 0

@@ -63,7 +63,7 @@ class CosmosEmbed1:
         self._name = f"nvidia/Cosmos-Embed1-{variant}"
         self._utils_only = utils_only
         self._model_dir = model_dir
-        self._trusted = trust.is_given() if trusted is None else trusted
+        self._trusted = trust.is_granted() if trusted is None else trusted
         self._encoder: FilmEncoder | None = None
         self._processor: Any = None
         self._device: Any = None
@@ -178,7 +178,7 @@ class CosmosEmbed1Stage(VideoTaskStage):
     model_dir: str = "models/cosmos_embed1"
     variant: Variant = "336p"
     utils_only: ClassVar[bool] = False
-    _trusted: bool = field(default_factory=trust.is_given, init=False, repr=False, compare=False)
+    _trusted: bool = field(default_factory=trust.is_granted, init=False, repr=False, compare=False)
     _model: CosmosEmbed1 | None = field(default=None, init=False, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
