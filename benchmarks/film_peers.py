@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from collections.abc import Callable
+from itertools import chain
 from typing import Any
 
 import av
@@ -28,7 +29,8 @@ def pyav_key_frames(path: str) -> int:
     with av.open(path) as container:
         stream = container.streams.video[0]
         stream.thread_count, stream.thread_type = 1, "NONE"
-        return sum(len(stream.decode(packet)) for packet in container.demux(stream) if packet.is_keyframe)
+        packets = (packet for packet in container.demux(stream) if packet.is_keyframe)
+        return sum(len(stream.decode(packet)) for packet in chain(packets, [None]))
 
 
 def opencv(path: str) -> int:
