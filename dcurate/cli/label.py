@@ -19,8 +19,10 @@ from dcurate.cli.group import LINE_INTERVAL, MODES, cli, console, debug_option, 
 from dcurate.cli.runs import write_json
 from dcurate.core.stage import Stage
 from dcurate.fs.stores import META_DIR, Directory
+from dcurate.redaction import without_secrets
 from dcurate.runs.load import AGREEMENT
 from dcurate.ui.progress import Progress
+from dcurate.ui.report.agreement import shown_figure
 from dcurate.ui.report.page import write_run_page
 
 #: Rows of a batch, so that a run that ends has written most of what was paid for.
@@ -199,7 +201,12 @@ def _figures(
     figures: dict[str, Any] = {"rows": first.rows_out, "not_labelled": {**first.dropped, **first.faulty}, **costs}
     if first.rows_out:
         suffixes = [judge.suffix for judge in judges]
-        figures["labels"] = dcurate.learn.measure_agreement(output, labels, suffixes=suffixes)
+        agreement = dcurate.learn.measure_agreement(output, labels, suffixes=suffixes)
+        models = [without_secrets(str(judge.model)) for judge in judges]
+        figures["labels"] = {
+            name: {**label, "judges": dict(zip(label["given"], models, strict=True))}
+            for name, label in agreement.items()
+        }
         Directory(output).write(f"{META_DIR}/{AGREEMENT}", orjson.dumps(figures["labels"]))
         run = dcurate.read_run(output)  # with the agreement
         write_run_page(run.report, run.history, run.about, Directory(output).records)
@@ -226,8 +233,9 @@ def _show(figures: dict[str, Any]) -> None:
         console().print(table)
         for pair in label["pairs"]:
             click.echo(
-                f"{pair['first']} and {pair['second']}: {pair['rows']:,} rows, {pair['equal']:.1%} equal, "
-                f"{'weighted ' if label['weighted'] else ''}kappa {pair['kappa']:.3f}"
+                f"{pair['first']} and {pair['second']}: {pair['rows']:,} rows, "
+                f"{shown_figure(pair['equal'], '.1%')} equal, "
+                f"{'weighted ' if label['weighted'] else ''}kappa {shown_figure(pair['kappa'], '.3f')}"
             )
         if len(label["pairs"]) > 1:
-            click.echo(f"alpha of all: {label['alpha']:.3f}")
+            click.echo(f"alpha of all: {shown_figure(label['alpha'], '.3f')}")

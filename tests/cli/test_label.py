@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import subprocess
 import sys
@@ -17,6 +18,8 @@ from click.testing import CliRunner, Result
 from dcurate import PipelineError, ResourceError
 from dcurate.cli import cli
 from dcurate.cli.group import _message
+from dcurate.cli.label import _show
+from dcurate.learn import measure_agreement
 from dcurate_testing.llm_server import Endpoint
 from tests.ui.report.test_page import Page
 
@@ -136,6 +139,25 @@ def test_two_judges_and_repeats_are_compared(endpoint: Endpoint, corpus: str) ->
     page = records.parent / "again.html"
     CliRunner().invoke(cli, ["report", str(records.parent / "out"), "--html", str(page)], catch_exceptions=False)
     assert Page(page.read_text()).table("agreement")[1:] == table
+
+
+def test_judges_have_different_names_on_the_page(endpoint: Endpoint, corpus: str) -> None:
+    long = "x" * 305
+    models = ("--model", f"{long}a", "--model", f"{long}b", "--repeats", "3", "--rows", "4")
+    invoked(endpoint, corpus, *models, "--quiet")
+    table = Page((Path(corpus).parent / "out.dcurate" / "report.html").read_text()).table("agreement")[1:]
+    names = [
+        model + end for model in ("m", f"{long}a", f"{long}b") for end in ("", ", asked again", ", asked again (2)")
+    ]
+    assert [tuple(row[1:3]) for row in table] == list(itertools.combinations(names, 2))
+    assert Counter(row[3] for row in table) == {"repeat": 9, "two judges": 27}
+
+
+def test_agreement_without_rows_in_common_is_unknown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "labels.jsonl"
+    path.write_text('{"quality": 1, "quality_2": null}\n{"quality": null, "quality_2": 2}\n')
+    _show({"rows": 2, "labels": measure_agreement(str(path), "quality")})
+    assert "quality and quality_2: 0 rows, unknown equal, weighted kappa unknown" in capsys.readouterr().out
 
 
 def test_labels_are_the_same_on_worker_processes_and_as_parquet(endpoint: Endpoint, corpus: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -33,30 +34,44 @@ def agreement_rows(about: Mapping[str, Any]) -> list[AgreementRow]:
     """Return the agreement of each two columns of a run of ``dcurate label``; none of other runs.
 
     Args:
-        about: the manifest of the run, with ``agreement`` as `dcurate.learn.measure_agreement` gives it.
+        about: the manifest of the run, with ``agreement`` as `dcurate.learn.measure_agreement` gives it, and for each
+            label the ``judges``: the model of each column.
 
     Examples:
-        >>> judge = {"kind": "Judge", "settings": {"model": "'qwen'"}}
         >>> pair = {"first": "good", "second": "good_2", "rows": 9, "equal": 0.9, "kappa": 0.8}
-        >>> label = {"given": {"good": [4, 5], "good_2": [5, 4]}, "pairs": [pair], "alpha": 0.8}
-        >>> agreement_rows({"stages": [judge, judge], "agreement": {"good": label}})[0][:4]
+        >>> label = {"judges": {"good": "qwen", "good_2": "qwen"}, "pairs": [pair], "alpha": 0.8}
+        >>> agreement_rows({"agreement": {"good": label}})[0][:4]
         ('good', 'qwen', 'qwen, asked again', 'repeat')
     """
-    judges = [stage for stage in about.get("stages") or () if stage.get("kind") == "Judge"]
-    models = [str(stage.get("settings", {}).get("model", "")).strip("'") for stage in judges]
-    return [
-        row
-        for name, figures in (about.get("agreement") or {}).items()
-        if len(figures["given"]) == len(models)
-        for row in _rows_of(name, figures, models)
-    ]
+    labels = (about.get("agreement") or {}).items()
+    return [row for name, figures in labels if "judges" in figures for row in _rows_of(name, figures)]
 
 
-def _rows_of(name: str, figures: Mapping[str, Any], models: Sequence[str]) -> Iterator[AgreementRow]:
-    columns = list(figures["given"])
-    titles = [f"{model}, asked again" if model in models[:place] else model for place, model in enumerate(models)]
+def shown_figure(figure: float | None, form: str) -> str:
+    """Return a figure in a format; ``unknown`` for one that could not be computed.
+
+    Examples:
+        >>> shown_figure(0.5, ".1%"), shown_figure(float("nan"), ".3f")
+        ('50.0%', 'unknown')
+    """
+    return "unknown" if figure is None or math.isnan(figure) else format(figure, form)
+
+
+def _rows_of(name: str, figures: Mapping[str, Any]) -> Iterator[AgreementRow]:
+    models: Mapping[str, str] = figures["judges"]
+    titles = dict(zip(models, _titles(list(models.values())), strict=True))
     for pair in figures["pairs"]:
-        first, second = columns.index(pair["first"]), columns.index(pair["second"])
+        first, second = pair["first"], pair["second"]
         compared = "repeat" if models[first] == models[second] else "two judges"
         measured = pair["rows"], pair["equal"], pair["kappa"], figures["alpha"]
         yield AgreementRow(name, titles[first], titles[second], compared, *measured)
+
+
+def _titles(models: Sequence[str]) -> list[str]:
+    """Names of judges: repeats are numbered from the second on."""
+    repeats = [models[:place].count(model) for place, model in enumerate(models)]
+    ends = ("", ", asked again")
+    return [
+        model + (ends[repeat] if repeat < len(ends) else f"{ends[1]} ({repeat})")
+        for model, repeat in zip(models, repeats, strict=True)
+    ]
