@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from dcurate import models
 from dcurate.core.stage import CompositeStage
 from dcurate.errors import PipelineError, listed, nearest
 from dcurate.models.classifiers.labels import config_in, is_model_folder
-from dcurate.models.exported import BACKENDS, facts, folder_size
+from dcurate.models.exported import BACKENDS, folder_size
 from dcurate.models.inference import ModelStage
 
 
@@ -85,7 +84,7 @@ def _kind_of(model: str) -> str:
 
 
 def _exported(stage: ModelStage) -> Exported:
-    stage.setup_on_node()
-    folder: Path = stage.exported_folder()
-    known = facts(folder)
-    return Exported(stage.model, stage.backend, str(folder), folder_size(folder), known.rows, known.agreement)
+    with stage.hold_export(stage.weights.fetch()) as known:
+        assert known is not None
+        folder = stage.exported_folder()
+        return Exported(stage.model, stage.backend, str(folder), folder_size(folder), known.rows, known.agreement)

@@ -7,8 +7,8 @@ import os
 import time
 import warnings
 import weakref
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -68,13 +68,14 @@ class ExportedModel:
 
     Args:
         folder: holds what `export` wrote.
+        known: what is known of it.
         backend: one of `BACKENDS`.
         threads: how many threads of a CPU a call uses.
     """
 
-    def __init__(self, folder: Path, backend: str, threads: int) -> None:
+    def __init__(self, folder: Path, known: Facts, backend: str, threads: int) -> None:
         weakref.finalize(self, os.close, held(folder))  # it is not removed while it is in use
-        self.facts = facts(folder)
+        self.facts = known
         path = str(folder / _MODEL)
         self._run = _openvino(path, threads) if backend == "openvino" else _onnx_runtime(path, threads)
         self._torch = needed("torch", "an exported model", "models")
@@ -168,30 +169,27 @@ def facts(folder: Path) -> Facts:
     return Facts(**json.loads((folder / _FACTS).read_text("utf-8")))
 
 
-def once(folder: Path, make: Callable[[], Facts]) -> Facts:
-    """The facts in a folder; the first process of the host makes what is in it, while others wait.
+@contextmanager
+def once(folder: Path, make: Callable[[], Facts]) -> Iterator[Facts]:
+    """Hold a folder, and give the facts in it; the first process of the host makes what is in it, while others wait.
 
-    Older exports that are not in use are removed once they take more than `KEPT_BYTES`, or are older than `KEPT_S`.
+    No process removes the folder inside the block. Older exports that are not in use are removed once they take more
+    than `KEPT_BYTES`, or are older than `KEPT_S`.
     """
     used = held(folder)
     try:
         lock = open_locked(folder / "lock")
         try:
-            if not is_exported(folder):
+            if not (folder / _FACTS).is_file():
                 known = make()
                 write_facts(folder, known)
                 prune(folder.parent)
             os.utime(folder / _FACTS)
-            return facts(folder)
         finally:
             os.close(lock)
+        yield facts(folder)
     finally:
         os.close(used)
-
-
-def is_exported(folder: Path) -> bool:
-    """Whether a folder holds an exported model."""
-    return (folder / _FACTS).is_file()
 
 
 def folder_size(folder: Path) -> int:

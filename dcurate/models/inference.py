@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, cast
@@ -35,9 +36,7 @@ from dcurate.models.exported import (
     check_backend,
     export,
     exported_folder,
-    is_exported,
     once,
-    write_facts,
 )
 from dcurate.models.packing import BatchLimits, Ints, Side, TokenRows, batch_limits, packed, padding
 from dcurate.models.tokenizer import INPUT_ID_FIELD, sample_tokens
@@ -154,6 +153,8 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
     _key: Hashable | None = field(default=None, init=False, repr=False, compare=False)
     _memory: devices.MemoryShare | None = field(default=None, init=False, repr=False, compare=False)
     _compared: bool = field(default=False, init=False, repr=False, compare=False)
+    #: Facts of an export that is being compared with Torch.
+    _draft: Facts | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         self.name = self.name or named_after(self.model, "_model")
@@ -192,22 +193,15 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     def setup_on_node(self, node_info: NodeInfo | None = None, worker_metadata: WorkerMetadata | None = None) -> None:
         """Download the model to this host, and export it for the backend."""
-        folder = self.weights.fetch()
-        if self.backend == "torch":
-            return
-        place = self._export_place(folder)
-        known = once(place, lambda: self._export(folder, place))
-        if known.agreement < self.min_agreement:
-            raise PipelineError(
-                f"stage {self.name!r}: backend={self.backend!r} agrees with Torch to {known.agreement:.4f} on "
-                f"{known.rows} texts, less than min_agreement={self.min_agreement}; take another backend, or lower it"
-            )
+        with self.hold_export(self.weights.fetch()):
+            pass
 
     def setup(self, worker_metadata: WorkerMetadata | None = None) -> None:
-        """Load the model, unless another slot of this process has; the network is not used."""
+        """Load the model, unless another slot of this process has; the network is not used.
+
+        An export that was removed to make room for others is made again.
+        """
         folder = self.weights.folder()
-        if self.backend != "torch" and not is_exported(place := self._export_place(folder)):
-            once(place, lambda: self._export(folder, place))  # it was removed to make room for others
         self._torch_device = devices.device_of(self.name, self.device, worker_metadata)
         key: Hashable = (
             type(self),
@@ -218,7 +212,8 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         )
         key = key if self.shares_model else (key, id(self))
         self._memory = devices.MemoryShare(self.torch_device, self.resources)
-        self._loaded = SHARED.hold(key, lambda: self._load(folder))
+        with self.hold_export(folder) as known:
+            self._loaded = SHARED.hold(key, lambda: self._load(folder, known))
         self._key = key
         self._sender = HostToDevice(self.torch_device, self._loaded.filler, self.padding_side)
         where = f"{self.torch_device} {hash(key):x}"
@@ -300,6 +295,31 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         """Return the folder of this host for the exported model; names of columns do not decide it."""
         return self._export_place(self.weights.folder())
 
+    @contextmanager
+    def hold_export(self, folder: str) -> Iterator[Facts | None]:
+        """Keep the export from being removed inside the block, and give its facts; None with ``backend="torch"``.
+
+        It is made if it is not there.
+
+        Args:
+            folder: the model's.
+
+        Raises:
+            PipelineError: it agrees too little with Torch.
+        """
+        if self.backend == "torch" or self._draft is not None:
+            yield self._draft
+            return
+        place = self._export_place(folder)
+        with once(place, lambda: self._export(folder, place)) as known:
+            if known.agreement < self.min_agreement:
+                raise PipelineError(
+                    f"stage {self.name!r}: backend={self.backend!r} agrees with Torch to {known.agreement:.4f} on "
+                    f"{known.rows} texts, less than min_agreement={self.min_agreement}; take another backend, or "
+                    "lower it"
+                )
+            yield known
+
     def _export_place(self, folder: str) -> Path:
         settings = sorted((name, value) for name, value in self.settings().items() if not _names_column(name))
         return exported_folder(folder, self.backend, f"{type(self).__module__} {type(self).__qualname__} {settings!r}")
@@ -318,22 +338,20 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
             form = export(loaded.model, place, self.backend, unpacks=self.unpack_inference_batch)
         finally:
             torch_stage.teardown()
-        known = Facts(form, loaded.filler, loaded.vocabulary, loaded.longest, loaded.hidden)
-        write_facts(place, known)
+        known = self._draft = Facts(form, loaded.filler, loaded.vocabulary, loaded.longest, loaded.hidden)
         try:
             self.setup()
             agreement = self.agreement(exact, self._results(tokens))
         finally:
             self.teardown()
             self.take_metrics()
-            self._compared = False
+            self._compared, self._draft = False, None
         return replace(known, rows=len(tokens.lengths), agreement=agreement)
 
-    def _load(self, folder: str) -> Loaded:
-        if self.backend != "torch":
+    def _load(self, folder: str, known: Facts | None) -> Loaded:
+        if known is not None:
             threads = max(1, int(self.resources.cpus))
-            exported = ExportedModel(self._export_place(folder), self.backend, threads)
-            known = exported.facts
+            exported = ExportedModel(self._export_place(folder), known, self.backend, threads)
             return Loaded(exported, exported, known.filler, known.vocabulary, known.longest, known.hidden)
         torch = devices.torch_for(self.name)
         with devices.current(self.torch_device):

@@ -14,6 +14,7 @@ from dcurate import DocumentBatch, PipelineError
 from dcurate.cli import cli
 from dcurate.frames.vectors import vectors_in
 from dcurate.fs.temporary import held
+from dcurate.hub import device as devices
 from dcurate.models import PromptTaskComplexityClassifier, SequenceClassifier, TextEmbedding, exported
 from dcurate.models.exported import BACKENDS, once, prune
 from tests.models.embedders.tiny_sentences import TEXTS, tiny_sentences
@@ -129,13 +130,15 @@ def test_an_export_makes_room_by_removing_the_longest_unused_one(
 ) -> None:
     monkeypatch.setattr(exported, "KEPT_BYTES", 2500)
     first, second = (made_export(tmp_path, name, age) for name, age in (("first", 20), ("second", 10)))
-    once(first, lambda: pytest.fail("it is there"))  # a use, which makes the other one the longest unused
+    with once(first, lambda: pytest.fail("it is there")):
+        pass  # a use, which makes the other one the longest unused
 
     def make() -> exported.Facts:
         (tmp_path / "third" / "model.onnx").write_bytes(b"x" * 1000)
         return exported.Facts("tensor", 0, None, None, 8)
 
-    once(tmp_path / "third", make)
+    with once(tmp_path / "third", make):
+        pass
     assert first.is_dir()
     assert not second.is_dir()
 
@@ -191,6 +194,51 @@ def test_a_backend_that_agrees_too_little_is_refused_before_the_run(classifier: 
     with pytest.raises(PipelineError, match=r"agrees with Torch to 0.9700 on \d+ texts, less than min_agreement=0.98"):
         model.setup_on_node()
     SequenceClassifier(model=classifier, backend="onnx", min_agreement=0.9).decompose()[1].setup_on_node()
+    shutil.rmtree(path.parent)
+
+
+def test_an_export_is_not_removed_between_the_look_at_it_and_its_use(
+    classifier: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model: Any = SequenceClassifier(model=classifier, backend="onnx").decompose()[1]
+    model.setup_on_node()
+    place = model.exported_folder()
+    monkeypatch.setattr(exported, "KEPT_BYTES", 0)
+    device_of = devices.device_of
+
+    def pruned(*arguments: Any) -> Any:  # as by another process, which exports something else
+        prune(place.parent)
+        return device_of(*arguments)
+
+    monkeypatch.setattr(devices, "device_of", pruned)
+    model.setup()
+    model.teardown()
+
+
+def test_an_export_that_agrees_too_little_is_refused_also_where_a_slot_makes_it_again(
+    classifier: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model: Any = SequenceClassifier(model=classifier, backend="onnx").decompose()[1]
+    model.setup_on_node()
+    shutil.rmtree(model.exported_folder())
+    monkeypatch.setattr(type(model), "agreement", lambda *_: 0.5)
+    with pytest.raises(PipelineError, match=r"agrees with Torch to 0.5000 on \d+ texts"):
+        model.setup()
+    shutil.rmtree(model.exported_folder())
+
+
+def test_an_export_that_was_not_compared_is_made_again(classifier: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model: Any = SequenceClassifier(model=classifier, backend="onnx").decompose()[1]
+
+    def ended(*_: Any) -> float:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(model), "agreement", ended)
+        with pytest.raises(KeyboardInterrupt):
+            model.setup_on_node()
+    with model.hold_export(classifier) as known:
+        assert known.rows > 0
 
 
 @pytest.mark.parametrize(
