@@ -43,6 +43,7 @@ def stage_kinds() -> list[str]:
         if isinstance(kind, type)
         and issubclass(kind, CompositeStage)
         and "backend" in inspect.signature(kind).parameters
+        and _is_exportable(kind)
     )
 
 
@@ -58,7 +59,8 @@ def export_model(kind: str | None, settings: Mapping[str, Any]) -> list[Exported
         settings: arguments of the stage, such as ``model`` and ``backend``.
 
     Raises:
-        PipelineError: an unknown stage, setting or backend, or a backend that agrees too little.
+        PipelineError: an unknown stage, setting or backend, a stage without a model of its own where none is named, or
+            a backend that agrees too little.
     """
     kind = kind or _kind_of(str(settings.get("model", "")))
     known = stage_kinds()
@@ -72,6 +74,8 @@ def export_model(kind: str | None, settings: Mapping[str, Any]) -> list[Exported
     for name in settings:
         if name not in allowed:
             raise PipelineError(f"{kind} has no setting {name!r}{nearest(name, allowed)}")
+    if "model" in _required(stage_class) and "model" not in settings:
+        raise PipelineError(f"{kind} has no model of its own; name MODEL")
     stages = [stage for stage in stage_class(**settings).decompose() if isinstance(stage, ModelStage)]
     return [_exported(stage) for stage in stages]
 
@@ -81,6 +85,21 @@ def _kind_of(model: str) -> str:
     architectures = config_in(model).get("architectures") or () if is_model_folder(model) else ()
     classifies = any(str(name).endswith("ForSequenceClassification") for name in architectures)
     return "SequenceClassifier" if classifies else "TextEmbedding"
+
+
+def _required(stage_class: type) -> list[str]:
+    """The settings without a default."""
+    parameters = inspect.signature(stage_class).parameters.values()
+    return [parameter.name for parameter in parameters if parameter.default is parameter.empty]
+
+
+def _is_exportable(stage_class: type) -> bool:
+    """Whether the stage takes a backend: those whose model runs on Torch only refuse it."""
+    try:
+        stage_class(backend=BACKENDS[1], **dict.fromkeys(_required(stage_class), "org/model"))
+    except PipelineError:
+        return False
+    return True
 
 
 def _exported(stage: ModelStage) -> Exported:

@@ -16,6 +16,7 @@ from dcurate.frames.vectors import vectors_in
 from dcurate.fs.temporary import held
 from dcurate.hub import device as devices
 from dcurate.models import PromptTaskComplexityClassifier, SequenceClassifier, TextEmbedding, exported
+from dcurate.models.export import stage_kinds
 from dcurate.models.exported import BACKENDS, once, prune
 from tests.models.embedders.tiny_sentences import TEXTS, tiny_sentences
 from tests.models.tiny import tiny_classifier
@@ -184,6 +185,23 @@ def test_the_command_refuses_what_cannot_be_exported(encoder: str, arguments: li
     result = CliRunner().invoke(cli, ["models", "export", encoder, *arguments])
     assert isinstance(result.exception, PipelineError)
     assert message in str(result.exception)
+
+
+@pytest.mark.parametrize(
+    ("stage", "message"),
+    [
+        ("SequenceClassifier", "SequenceClassifier has no model of its own; name MODEL"),
+        ("PromptTaskComplexityClassifier", "is not a stage with an encoder to export"),
+        ("AegisClassifier", "is not a stage with an encoder to export"),
+    ],
+)
+def test_the_command_refuses_a_stage_without_a_model_or_an_export(stage: str, message: str) -> None:
+    result = CliRunner().invoke(cli, ["models", "export", "--stage", stage, "--backend", "onnx"])
+    assert isinstance(result.exception, PipelineError)
+    assert message in str(result.exception)
+    kinds = stage_kinds()
+    assert {"QualityClassifier", "SequenceClassifier", "TextEmbedding"} <= set(kinds)
+    assert not {"PromptTaskComplexityClassifier", "AegisClassifier", "InstructionDataGuardClassifier"} & set(kinds)
 
 
 def test_a_backend_that_agrees_too_little_is_refused_before_the_run(classifier: str) -> None:
