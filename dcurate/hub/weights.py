@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dcurate.core.extras import missing_dependency, needed
-from dcurate.errors import DataError, DcurateError, ResourceError
+from dcurate.errors import DataError, DcurateError, PipelineError, ResourceError
 
 #: The required part of a model: everything, or only the tokenizer, without weights.
 Part = Literal["model", "tokenizer"]
@@ -51,7 +51,11 @@ class Weights:
         revision: a branch, a tag or, best, a commit of the hub; a commit that is on the host is not asked for again.
         cache_dir: where files of the hub are kept; by default where Hugging Face keeps them (``HF_HOME``).
         hf_token: for gated models; by default from ``hf auth login`` or ``HF_TOKEN``. Never shown.
-        trust_remote_code: whether code that comes with the model may be run.
+        trust_remote_code: whether code that comes with the model may be run; a `revision` beside it is a whole commit,
+            as branches, tags and abbreviated commits may name other code tomorrow.
+
+    Raises:
+        PipelineError: ``trust_remote_code`` with a revision that is not the 40 hex digits of a commit.
 
     Examples:
         >>> Weights("org/model", hf_token="hf_secret")
@@ -65,6 +69,12 @@ class Weights:
     cache_dir: str | None = None
     hf_token: str | None = field(default=None, repr=False)
     trust_remote_code: bool = False
+
+    def __post_init__(self) -> None:
+        if self.trust_remote_code and self.revision is not None and not _COMMIT.fullmatch(self.revision):
+            raise PipelineError(
+                f"{self}: with trust_remote_code=True, give revision all 40 hex digits of the commit that you read"
+            )
 
     def __str__(self) -> str:
         return f"model {self.identifier!r}" + (f" at revision {self.revision!r}" if self.revision else "")

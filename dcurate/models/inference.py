@@ -167,6 +167,7 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         devices.check_autocast(self.name, self.autocast)
         devices.check_device(self.name, self.device)
         check_backend(self.name, vars(self), exports=self.exports)
+        _ = self.weights  # refuses a revision that does not pin trusted code
         if self.backend != "torch":
             self.device = "cpu"
         if type(self).resources is ProcessingStage.resources:  # a subclass that has its own means them

@@ -175,6 +175,7 @@ class Tokenize(ProcessingStage[DocumentBatch, DocumentBatch]):
                 )
         if "local_files_only" in (self.transformers_init_kwargs or {}):
             raise PipelineError(f"stage {self.name!r}: leave out local_files_only; setup never uses the network")
+        _ = self.weights  # refuses a revision that does not pin trusted code
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name not in _OF_SLOT}

@@ -5,14 +5,16 @@ import pickle
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import huggingface_hub
 import pytest
 import torch
 
-from dcurate import DataError, ResourceError
+from dcurate import DataError, PipelineError, ResourceError
 from dcurate.hub.loading import pretrained, tokenizer_of
 from dcurate.hub.weights import Weights, wanted
+from dcurate.models import TextEmbedding, Tokenize, VideoEmbedding
 from dcurate_testing.hub_server import COMMIT, TOKEN, Hub
 
 CPU = torch.device("cpu")
@@ -209,6 +211,17 @@ def test_code_of_a_models_own_runs_only_where_it_is_trusted(copied: Path) -> Non
     trusting = replace(weights, trust_remote_code=True)
     model = pretrained("AutoModel", trusting, str(copied), CPU, optional=("pooler.",))
     assert type(model).__name__ == "OwnModel"
+
+
+@pytest.mark.parametrize("stage", [Tokenize, TextEmbedding, VideoEmbedding])
+def test_trusted_code_is_pinned_by_a_whole_commit_or_refused(stage: Any) -> None:
+    for revision in ("main", "v1", COMMIT[:7], COMMIT + "0"):
+        with pytest.raises(
+            PipelineError, match=f"at revision '{revision}': with trust_remote_code=True, give revision"
+        ):
+            stage(model="org/model", revision=revision, trust_remote_code=True)
+        stage(model="org/model", revision=revision)
+    stage(model="org/model", revision=COMMIT, trust_remote_code=True)
 
 
 def test_a_checkpoint_without_the_head_that_is_asked_for_is_refused(encoders: dict[str, Path]) -> None:

@@ -75,6 +75,7 @@ class VisionStage(FileStage):
         devices.check_device(self.name, self.device)
         if self.model == CLIP and self.revision is None:
             self.revision = CLIP_REVISION
+        _ = self.weights  # refuses a revision that does not pin trusted code
         if type(self).resources is ProcessingStage.resources:
             self.resources = Resources(cpus=1.0, gpus=0.0 if self.device == "cpu" else 0.25)
             self.spec = replace(self.spec, gpu_optional=self.device == "auto")

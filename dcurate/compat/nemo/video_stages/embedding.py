@@ -31,8 +31,12 @@ _log = logging.getLogger("dcurate.compat.nemo")
 
 Variant: TypeAlias = Literal["224p", "336p", "448p"]
 
-#: Commits of the weights at the Hugging Face hub that NeMo Curator takes, by variant.
-COSMOS_EMBED1_MODEL_REVISION_INFO = {"224p": "787e0b9", "336p": "0e8a28f", "448p": "f60ec73"}
+#: Commits of the weights at the Hugging Face hub that NeMo Curator takes, by variant; it abbreviates them to 7 digits.
+COSMOS_EMBED1_MODEL_REVISION_INFO = {
+    "224p": "787e0b996f5260a71ad474a283c90539a2e12986",
+    "336p": "0e8a28f7bf370f2dcb3b9b61d23e167d0d6b0e6f",
+    "448p": "f60ec73636eb7c9cc25267367713b7b1b0cffaf3",
+}
 
 #: Frames a second, at most, at which frames of a short clip are taken again.
 _MOST_FPS = 20
