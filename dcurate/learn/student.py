@@ -22,7 +22,9 @@ from dcurate.learn.head import Answering, StudentHead, heads_of, layout_of
 from dcurate.learn.training import Weighting
 from dcurate.text.fasttext import FastTextModel, new_network, write_model
 
-FORMAT, COLUMNS_FORMAT, VERSION = "dcurate student", "dcurate student of columns", 2
+FORMAT, COLUMNS_FORMAT = "dcurate student", "dcurate student of columns"
+#: Of the folders of each format.
+VERSIONS = {FORMAT: 2, COLUMNS_FORMAT: 1}
 #: Beside the arrays: what it is; its figures on held examples; the page that is drawn of these.
 CARD, FIGURES, PAGE = "card.json", "figures.json", "report.html"
 _ARRAYS = ("letters", "ends", "counts", "pruned", "rows", "weights", "sizes")
@@ -207,7 +209,7 @@ def write_model_folder(
     for name, array in arrays.items():
         with folder.writing(f"{name}.npy") as file:
             np.save(file, array, allow_pickle=False)
-    card = {"format": kind, "version": VERSION, "heads": [asdict(head) for head in heads], **card}
+    card = {"format": kind, "version": VERSIONS[kind], "heads": [asdict(head) for head in heads], **card}
     folder.write(CARD, json.dumps(card, indent=1, ensure_ascii=False, sort_keys=True).encode() + b"\n")
 
 
@@ -245,9 +247,9 @@ def read_card(folder: Directory, path: str, kind: str = FORMAT) -> dict[str, Any
     if other != kind:
         raise DataError(f"{path!r} is not a model of dcurate.learn; train one with Learn or `dcurate learn`")
     version = card.pop("version", None)
-    if version != VERSION:
+    if version != VERSIONS[kind]:
         raise DataError(
-            f"the model in {path!r} has version {version!r}, and this dcurate reads {VERSION}; train it again"
+            f"the model in {path!r} has version {version!r}, and this dcurate reads {VERSIONS[kind]}; train it again"
         )
     return dict(card)
 

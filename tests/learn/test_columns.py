@@ -214,6 +214,7 @@ def test_folders_are_of_one_kind_and_damage_is_refused(tmp_path):
     learned(tmp_path, rows_of(60))
     model = tmp_path / "model"
     assert isinstance(load_model(str(model)), ColumnStudent)
+    assert json.loads((model / "card.json").read_text())["version"] == 1  # only folders of models of texts changed
     np.save(model / "rows.npy", np.zeros((3, 1), np.float32))
     with pytest.raises(DataError, match="its parts are inconsistent"):
         ColumnStudent.load(str(model))
