@@ -65,7 +65,7 @@ class KeptWindows:
 
 
 class OverlapRule(NamedTuple):
-    """A direction of embeddings that tells windows of two speakers from those of one.
+    """A direction of embeddings that separates windows of two speakers from those of one.
 
     Args:
         direction: shape (size,).
@@ -128,7 +128,7 @@ class OverlapExamples(NamedTuple):
 
 
 def overlap_rule(encoder: VoiceEncoder, kept: KeptWindows, voices: Doubles) -> tuple[OverlapRule | None, Doubles]:
-    """Return what tells windows of two speakers from those of one, and the voices that are not themselves mixtures.
+    """Return what separates windows of two speakers from those of one, and the voices that are not themselves mixtures.
 
     Windows of two speakers are added up at several levels, as sound is, and go through the network: embeddings of
     these mixtures, and those of windows in which one speaks or the speaker changes, make the rule of this recording.

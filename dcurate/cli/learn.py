@@ -50,7 +50,7 @@ else:
     type=click.Choice(["count", "sublinear"]),
     default="count",
     show_default=True,
-    help="What a feature counts that is n times in a text: n, or 1 + log(n).",
+    help="What a feature counts that is n times in a text: n, or 1 + log(n), with n at most 1,023.",
 )
 @click.option("--fasttext", "bin_path", metavar="FILE", help="Write the model as a .bin of fastText, too.")
 @click.option("--no-examples", is_flag=True, help="Keep no beginnings of texts for the page.")

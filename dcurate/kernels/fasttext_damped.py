@@ -1,4 +1,7 @@
-"""Scores of texts by fastText's features with sublinear counts: what is ``n`` times in a text counts ``1 + log(n)``."""
+"""Scores of texts by fastText's features with sublinear counts.
+
+What is ``n`` times in a text counts ``1 + log(n)``, with ``n`` at most 1,023.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,7 @@ from dcurate.kernels.layout import (
     longest,
 )
 
-#: The weight of a feature by its count; one that is there more often has the last weight.
+#: The weight of a feature by its count, up to 1,023; one that is there more often has the last weight.
 DAMPED = np.array([0.0, *(1 + math.log(count) for count in range(1, 1024))], np.float32)
 _MOST = DAMPED.size - 1
 #: A cell holds the number of a text above these bits, and a count in them.
@@ -182,7 +185,7 @@ def _add_bucket(network: Network, scratch: Any, bucket: Scalar, times: Scalar, t
 
 @njit(**INLINE)
 def _add_word(network: Network, features: WordFeatures, scratch: Any, word: Any, total: Floats) -> Scalar:
-    """Add the vectors of a word that is so many times in a text; returns by how much the weights grow."""
+    """Add the vectors of a word, as often as it is in a text; returns by how much the weights grow."""
     (data, first, last, value, times), lists, counting = word, scratch[0], scratch[1]
     cells, turn, _ = counting
     weights = np.float64(0)

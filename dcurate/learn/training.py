@@ -40,8 +40,8 @@ class TextFeatures:
         buckets: number of buckets into which n-grams are hashed.
         min_count: minimum number of occurrences of a word in the training split.
         weighting: what a feature counts that is ``n`` times in a text: ``"count"`` is ``n``, as in fastText, whose
-            ``.bin`` has no other; ``"sublinear"`` is ``1 + log(n)``, which ranks long texts better, and takes several
-            times as long to score.
+            ``.bin`` has no other; ``"sublinear"`` is ``1 + log(n)``, with ``n`` at most 1,023, which ranks long texts
+            better, and takes several times as long to score.
 
     Raises:
         PipelineError: numbers out of range.
@@ -278,7 +278,7 @@ class Fit:
         self.rows = words + len(kept) + 1
 
     def _weights(self, times: npt.NDArray[np.int32]) -> Floats:
-        """What features count that are so many times in a text."""
+        """Return the weights of features by their counts in a text."""
         if self.features.weighting == "count":
             return np.asarray(times, np.float32)
         return DAMPED[np.minimum(times, len(DAMPED) - 1)]
