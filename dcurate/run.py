@@ -115,7 +115,7 @@ class Pipeline(PipelineDefinition):
 
         Args:
             shard: number of the share and how many there are, such as ``"3/64"``: of each 64 splits in a row the third.
-            executor: as in `run`, as are the others.
+            executor: executor as in `run`, as are the others.
             resume: go on with an earlier attempt at the shard, if there was one.
             rejected: a directory in which rows that rules drop are kept.
             examples: whether the report shows excerpts.

@@ -39,7 +39,7 @@ def language_code(name: str) -> str | None:
     """The code of a language (ISO 639-1, or 639-3 where that has none) by its English name or a code; None if unknown.
 
     Args:
-        name: as Whisper and endpoints give it, such as ``"english"``, ``"en"``, ``"en-US"`` or ``"jw"``.
+        name: name as Whisper and endpoints give it, such as ``"english"``, ``"en"``, ``"en-US"`` or ``"jw"``.
 
     Examples:
         >>> [language_code(name) for name in ("English", "en-US", "jw", "Haitian Creole", "", "Klingonese")]

@@ -138,8 +138,8 @@ def loudness_gain(
     The defaults are those of EBU R 128. The gain is 0 where there is nothing to make louder.
 
     Args:
-        loudness: of the recording, in LUFS, as `AudioSignals` measures it.
-        true_peak: of the recording, in dBTP.
+        loudness: loudness of the recording in LUFS, as `AudioSignals` measures it.
+        true_peak: true peak of the recording in dBTP.
         target: the loudness that is wanted, in LUFS.
         max_true_peak: the highest true peak that the result may have, in dBTP.
 

@@ -59,7 +59,7 @@ def speech_segments(
     """Return the segments of speech of a recording, each by its first sample and the one behind its last.
 
     Args:
-        probabilities: that of speech in each window.
+        probabilities: probability of speech in each window.
         rules: what counts as a segment.
         samples: length of the recording.
         rate: samples a second.

@@ -49,7 +49,7 @@ class Claim(NamedTuple):
     """The answer to a batch.
 
     Attributes:
-        new: which rows are.
+        new: mask of the rows that are.
         held: how many keys the filter holds after it.
         other: whether the batch of this name seems to have been another one before.
     """

@@ -48,7 +48,7 @@ class SimilaritySample:
         documents: how many there are.
         without_words: how many of them have no shingle; they are nobody's duplicates.
         texts: those with different sets of shingles: of copies the first.
-        copies: of how many documents each of those is the text.
+        copies: number of documents that have the text of each of those.
         truth: all pairs of them from a similarity of 0.5 on.
     """
 

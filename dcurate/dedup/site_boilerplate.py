@@ -294,7 +294,7 @@ class CutSharedLines(CutSpans):
     """Cut shared lines out of texts, and drop texts of which nothing is left.
 
     Args:
-        url_field, min_fraction, min_chars: as in `RemoveSiteBoilerplate`.
+        url_field, min_fraction, min_chars: settings of `RemoveSiteBoilerplate`.
     """
 
     url_field: str = field(default="url", kw_only=True)

@@ -24,7 +24,7 @@ class RowHashes(NamedTuple):
     """128-bit hashes of the rows that can be duplicates.
 
     Args:
-        hashes: of shape (hashed rows, 2).
+        hashes: hash values, shape (hashed rows, 2).
         rows: the number of the row that each is of, in order.
     """
 

@@ -26,7 +26,7 @@ class IdKeys(NamedTuple):
     Attributes:
         kind: `TEXT`, `NUMBERS`, or `NONE` where all are null.
         rows: numbers of the rows with an id.
-        keys: of these, of shape (rows, 2).
+        keys: keys of these, shape (rows, 2).
     """
 
     kind: str

@@ -18,8 +18,8 @@ def version_of_frame(frame: Any, types: pa.Schema | None = None) -> str:
     What Arrow has no type for is pickled; of values that cannot be pickled nothing is known, and the text is empty.
 
     Args:
-        frame: of any library that a batch may hold.
-        types: as `to_arrow` takes them.
+        frame: frame of any library that a batch may hold.
+        types: types of columns by name, as for `to_arrow`.
 
     Examples:
         >>> table = pa.table({"text": ["a", None, "b"]})

@@ -109,7 +109,7 @@ class CorpusCounter:
     Args:
         groups: gets counts by name: of the kinds ``domain:MODALITY``, ``host``, ``language``, ``licence``, ``source``,
             ``stage`` and ``reason``, and of each column of rights; a row without a value counts under "".
-        domains: of URLs.
+        domains: domains of URLs.
         chosen: columns by role, see `dcurate.io.corpus_columns.ROLES`.
         endings: endings of file names by modality.
         read_texts: whether texts in Parquet are read, for their exact sizes.

@@ -158,7 +158,7 @@ def score_texts(
 
     Args:
         layout: offsets and bytes of the texts.
-        sums: of the network's words.
+        sums: sums of the network's words.
 
     Returns:
         of shape (texts, outputs): probabilities of classes, or numbers.

@@ -71,8 +71,8 @@ class Examples(NamedTuple):
         bounds: where the list of each text begins, and the end of the last.
         features: numbers of rows, each once in a text.
         times: the weight of each of these: how often it is in the text, or less.
-        targets: of each text and head the number of the class, or the number; NaN if there is none.
-        weights: of each text and head the weight of the example.
+        targets: number of the class, or the number, of each text and head; NaN if there is none.
+        weights: weight of the example of each text and head.
     """
 
     bounds: Ints

@@ -60,7 +60,7 @@ def hsv_changes(frames: Frames, before: Small, sums: Ints) -> None:
     Args:
         frames: frames of one size.
         before: hue, saturation and brightness of the frame before the first, of shape (3, pixels); then of the last.
-        sums: of shape (frames, 4), filled in: sums over the pixels of the differences of hue, saturation and
+        sums: result, shape (frames, 4): sums over the pixels of the differences of hue, saturation and
             brightness, and of the values of red, green and blue.
     """
     pixels = before.shape[1]

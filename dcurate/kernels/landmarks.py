@@ -137,7 +137,7 @@ def band_keys(hashes: Hashes, factors: Hashes, summands: Hashes, keys: Words) ->
 
     Args:
         hashes: landmarks of a recording.
-        factors, summands: of the permutations, two a band.
+        factors, summands: numbers of the permutations, two a band.
         keys: room for a key a band.
     """
     for band in range(len(keys)):

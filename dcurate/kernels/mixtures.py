@@ -109,7 +109,7 @@ def mixture_features(frames: Flat, features: Floats) -> None:
 
     Args:
         frames: frames, with 16 before the first and after the last that are measured.
-        features: of shape (frames - 32, 35), filled in: for each of `REACHES` the values `PER_REACH`, then `ONCE`.
+        features: result, shape (frames - 32, 35): for each of `REACHES` the values `PER_REACH`, then `ONCE`.
     """
     count, pixels = len(frames), frames.shape[1] // 3
     steps, deviations, levels = _zeros(count), _zeros(count), _zeros(count)
@@ -153,7 +153,7 @@ class Trees(NamedTuple):
     """Trees whose sum is the logarithm of the odds.
 
     Args:
-        nodes: of shape (nodes, 3): feature or -1 in a leaf, and the nodes to go to up to the limit and above it.
+        nodes: table of shape (nodes, 3): feature or -1 in a leaf, and the nodes to go to up to the limit and above it.
         limits: limit of each node.
         values: value of each leaf.
         roots: first node of each tree.

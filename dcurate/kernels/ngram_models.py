@@ -118,9 +118,9 @@ class _NgramMatches(NamedTuple):
 
     Attributes:
         words: the numbers of the words of a sentence, from ``<s>`` to ``</s>``.
-        keys: of each word of a block, the key of the longest n-gram looked up.
+        keys: key of the longest n-gram looked up, for each word of a block.
         backoffs: those of the n-grams that end with a word and with the word before it, two rows in turn.
-        cells: of each, the first cells of the n-grams of 2 words and more that end with it; the first that is not there
+        cells: for each, the first cells of the n-grams of 2 words and more that end with it; the first that is missing
             is below 0, and after one that no longer one ends with there are none.
     """
 

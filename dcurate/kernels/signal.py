@@ -35,8 +35,8 @@ class Signal(Generic[P, T]):
         gpu: computes the same, to the bit, for texts on a GPU; results are on the host.
 
     Attributes:
-        blank: of a signal made by `signal`: the results of a number of texts in which nothing was found.
-        loop: of such a signal, returns its kernel for the CPU.
+        blank: results of a number of texts in which a signal made by `signal` finds nothing.
+        loop: function that returns the kernel of such a signal for the CPU.
     """
 
     __name__: str

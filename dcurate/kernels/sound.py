@@ -263,7 +263,7 @@ def weigh(channel: Channel, filters: Values, state: Values, ends: Ints, energies
 
     Args:
         channel: samples.
-        filters: of the shelf b0, b1, b2, a1, a2; of the high-pass a1, a2.
+        filters: b0, b1, b2, a1, a2 of the shelf, and a1, a2 of the high-pass.
         state: the last two samples, and the last two behind each filter; changed.
         ends: places within the samples at which blocks end.
         energies: the sum of squares in each block, and behind the last end; filled in.

@@ -37,7 +37,7 @@ class ColumnStudent(Answering):
         heads: what it answers.
         fields: the columns, in order.
         sizes: how many numbers each has in a row.
-        means, deviations: of each number in the training split.
+        means, deviations: mean and standard deviation of each number in the training split.
         rows: what each number adds to the columns of the outputs, and a constant.
         weights: the weights of the outputs.
         card: further entries of its card.
@@ -144,8 +144,8 @@ class ColumnFit:
     """Trains on rows of numbers.
 
     Args:
-        numbers: of each example.
-        split: which of them are for what.
+        numbers: numbers of each example.
+        split: part, training or validation, of each of them.
     """
 
     numbers: Matrix
@@ -165,8 +165,8 @@ class ColumnFit:
         """Train; returns the rows, the losses of each epoch, the number of the one kept, and answers to held examples.
 
         Args:
-            targets: of each example and head its answer, or NaN.
-            weights: of each example and head the weight.
+            targets: answer of each example and head, or NaN.
+            weights: weight of each example and head.
         """
         layout, outputs = layout_of(heads), output_weights(layout_of(heads))
         rows = np.zeros((self.scaled.shape[1] + 1, int(layout.columns[-1])), np.float32)
@@ -192,7 +192,7 @@ def moved_by_columns(
     """Return by how much each column moved the score of a row: the score less that with the mean of the column.
 
     Args:
-        numbers: of one row.
+        numbers: numbers of one row.
         score: gives scores of the answers of all heads.
     """
     bounds = np.cumsum([0, *student.sizes])

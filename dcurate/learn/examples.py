@@ -132,7 +132,7 @@ class HeadTargets(NamedTuple):
 
     Attributes:
         heads: the heads, of the kinds that the labels show.
-        targets: of each text and head the number of the class, or the number; NaN if there is none.
+        targets: number of the class, or the number, of each text and head; NaN if there is none.
     """
 
     heads: tuple[StudentHead, ...]
@@ -201,7 +201,7 @@ def contradictory(texts: Words, targets: Floats) -> npt.NDArray[np.bool_]:
 
     Args:
         texts: a key of each text; 0 for an unknown one.
-        targets: as in `HeadTargets`.
+        targets: answers as in `HeadTargets`.
     """
     _, group = np.unique(texts, return_inverse=True)
     wrong = np.zeros(len(texts), np.bool_)

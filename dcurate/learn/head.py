@@ -28,7 +28,7 @@ class StudentHead:
         labels: the classes in order; ``("false", "true")`` of a flag, none of a number.
         mean, deviation: mean and standard deviation of the numbers that it learned.
         least, most: smallest and largest of them.
-        positive: of two classes the one whose probability is the score; ``"true"`` of a flag.
+        positive: class, of two, whose probability is the score; ``"true"`` of a flag.
         thresholds: by group, ``""`` for all others, the lowest score of the positive class.
         calibration: scores and the share of the positive class at each, in ascending order; between them is a line.
 

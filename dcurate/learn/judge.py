@@ -237,7 +237,7 @@ class ComparePairs(_Judging):
         output_field: the column for ``"first"``, ``"second"`` or ``"tie"``.
         consistent_field: the column that says whether both orders gave the same answer.
         max_chars: characters of each text that the model sees, the first ones.
-        max_tokens, seed, temperature, send_schema, on_error: as for `Judge`.
+        max_tokens, seed, temperature, send_schema, on_error: settings of `Judge`.
         name: name of the stage.
 
     Raises:

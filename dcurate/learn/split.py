@@ -53,7 +53,7 @@ def groups_of(keys: Words) -> Ints:
     """Return the group of each text: the number of the first text that it is joined with, by equal keys of a column.
 
     Args:
-        keys: of shape (texts, columns); 0 joins nothing.
+        keys: keys of shape (texts, columns); 0 joins nothing.
 
     Examples:
         >>> groups_of(np.array([[1, 7], [2, 8], [1, 9], [3, 8]], np.uint64)).tolist()
@@ -74,7 +74,7 @@ def split(order: Ints, keys: Words, fractions: tuple[float, float], seed: int) -
 
     Args:
         order: the numbers of the texts in an order that does not depend on how they were read.
-        keys: of each text, see `groups_of`.
+        keys: keys of each text, see `groups_of`.
         fractions: the part of the texts for validation, and the part that is held back.
     """
     groups = groups_of(keys[order])

@@ -76,7 +76,7 @@ class Learn(BarrierStage[DocumentBatch]):
             learned from instead of the texts. Texts then only say which rows are near-duplicates or contradictory, and
             are not read with ``HeldBack(near_duplicates=False)``.
         training: how it is trained.
-        held_back: which examples are kept back.
+        held_back: mask of the examples that are kept back.
         contradictions: ``"error"`` refuses a text with two labels of one head; ``"drop"`` leaves such texts out.
         positive: by head of two classes the one whose probability is the score, such as ``{"label": "good"}``.
         thresholds: chooses the threshold of each flag and each head with a positive class.

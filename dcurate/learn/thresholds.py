@@ -41,8 +41,8 @@ class ThresholdRule:
         """Return the lowest score that is kept.
 
         Args:
-            scores: of texts that the model was not trained on, without NaN.
-            truth: which of them are of the positive class.
+            scores: scores of texts that the model was not trained on, without NaN.
+            truth: whether each of them is of the positive class.
 
         Raises:
             DataError: no threshold does what is asked.

@@ -221,7 +221,7 @@ class ExampleSet:
 
     Args:
         heads: the heads.
-        targets: of each text and head.
+        targets: answers of each text and head.
         parts: the split.
         columns: values of the columns by which figures are also given.
         dropped: number of texts with contradictory labels.

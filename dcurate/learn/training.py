@@ -215,7 +215,7 @@ class Fit:
     Args:
         texts: the texts.
         count: number of texts.
-        split: which of them are for what.
+        split: part, training or validation, of each of them.
         features: the features.
         folder: a folder of this host for the lists of features, until the end.
     """
@@ -288,8 +288,8 @@ class Fit:
 
         Args:
             heads: what it is to answer.
-            targets: of each text and head its answer, or NaN.
-            weights: of each text and head the weight.
+            targets: answer of each text and head, or NaN.
+            weights: weight of each text and head.
         """
         examples = Examples(*self.lists, targets, weights)
         rows, outputs = np.zeros((self.rows, int(heads.columns[-1])), np.float32), output_weights(heads)

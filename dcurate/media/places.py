@@ -133,7 +133,7 @@ def looked_up(places: Sequence[Place], options: Mapping[str, Any] | None) -> lis
     file of its own on another store is not asked for.
 
     Args:
-        options: of fsspec for the stores.
+        options: options of fsspec for the stores.
 
     Raises:
         DataError: a store does not answer.

@@ -55,7 +55,7 @@ class Samples:
     """The samples that the rows of a table become.
 
     Attributes:
-        keys: of the samples, one a row.
+        keys: keys of the samples, one a row.
         entries: their members.
         kinds: types of the columns that are members of text.
         replaced: how many members were left out because another of their name, with other content, comes later.

@@ -56,11 +56,11 @@ class SetAside:
     """A file that a run set aside.
 
     Attributes:
-        name: of the file and of the member of its archive, with the times of a segment.
-        stage: that took it out, and its ``reason``.
+        name: name of the file and of the member of its archive, with the times of a segment.
+        stage: stage that took it out, and its ``reason``.
         detail: what else is known.
         picture: it, or its first page; empty if it cannot be drawn.
-        width, height: of the picture in pixels.
+        width, height: size of the picture in pixels.
         sound: an excerpt to play; empty for what has none.
     """
 

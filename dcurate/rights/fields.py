@@ -34,7 +34,7 @@ class Statement(NamedTuple):
     """What a text says about a use.
 
     Args:
-        text: as it was written, on one line.
+        text: text as it was written, on one line.
         use: the use; None where the text is not understood.
         allowed: whether it is allowed.
     """

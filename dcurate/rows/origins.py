@@ -45,7 +45,7 @@ class Origins(NamedTuple):
     """Where rows were read; None for what they do not say.
 
     Args:
-        files: of each row, the name of its file; may be null.
+        files: name of the file of each row; may be null.
         numbers: its number in the file, from 0.
         epochs: how often a mixture had it before.
     """

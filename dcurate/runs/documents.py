@@ -21,7 +21,7 @@ class Document:
     """A document as a person is shown it.
 
     Attributes:
-        id: of it; the file and row where it has none.
+        id: id of the document; the file and row where it has none.
         place: its file, and the row, counted from 0.
         excerpt: some of its text.
         score: what the filter made of it, where that is known.
@@ -107,7 +107,7 @@ class Fate:
     """The fate of one document.
 
     Attributes:
-        id: as it was asked for.
+        id: id as it was asked for.
         outcome: ``"kept"``, ``"dropped"``, ``"quarantined"``, ``"duplicate"``, ``"removed by request"`` or ``"not
             found"``.
         place: the file and row that hold it now.

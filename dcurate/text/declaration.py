@@ -32,7 +32,7 @@ class Closest(NamedTuple):
 
     Attributes:
         language: its code.
-        likeness: of the text to the profile, where 1 is that of the declaration itself and 0 that of nothing.
+        likeness: likeness of the text to the profile, where 1 is that of the declaration itself and 0 that of nothing.
         lead: by which share of that the profile of the next language is behind.
     """
 

@@ -30,7 +30,7 @@ class Difference:
 
     Attributes:
         of: a stage, or "version".
-        name: of the setting.
+        name: name of the setting.
     """
 
     of: str
@@ -60,8 +60,8 @@ class Comparison(JupyterMixin):
 
     Attributes:
         names: the paths of the two runs.
-        settings: of stages, and versions, that differ.
-        figures: of the runs as a whole.
+        settings: settings of stages, and versions, that differ.
+        figures: figures of the runs as a whole.
         left: documents left by each stage.
         reasons: documents removed, by stage and reason, the largest changes first.
         unknown: what could not be compared.

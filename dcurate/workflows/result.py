@@ -19,7 +19,7 @@ class WorkflowRunResult:
         pipeline_tasks: outputs of each pipeline by its name: the files that it wrote for each split.
         metadata: values by name: ``total_time``, ``num_duplicates``, seconds of each stage in ``stage_seconds``, and
             output paths.
-        reports: of each pipeline, stage by stage.
+        reports: reports of the pipelines, stage by stage.
 
     Examples:
         >>> result = WorkflowRunResult("demo")

@@ -49,7 +49,7 @@ class LhotseCutReader(ManifestSource):
         files_per_partition: manifests of one split.
         blocksize: split size, as bytes or ``"128MiB"``: larger manifests are cut, smaller ones packed.
         fields: the columns to keep, in this order, besides `media_ref`; all by default.
-        read_kwargs: as for `JsonlReader`.
+        read_kwargs: arguments as for `JsonlReader`.
         storage_options: for fsspec.
         schema: types of columns by name, instead of guessing.
         limit: number of rows to read, at most: the first ones in the order of the files.

@@ -50,7 +50,7 @@ class LhotseCutWriter(JsonlWriter):
 
     Args:
         path: the directory to write to, local or a URL; file names follow from the keys of the batches.
-        write_kwargs: as for `JsonlWriter`.
+        write_kwargs: arguments as for `JsonlWriter`.
         mode: what to do about existing files, as for `JsonlWriter`.
         compression: ``"gzip"``, ``"zstd"``, ``"bz2"`` or ``"xz"``; plain if None. Lhotse reads plain and gzip.
         max_rows_per_file: split larger batches into several files.

@@ -28,7 +28,7 @@ class AudioFolderReader(MediaFolderReader):
         files_per_partition: files of metadata of one split.
         blocksize: split size, as bytes or ``"128MiB"``.
         fields: the columns to keep, in this order, ``file_name`` among them; all by default.
-        read_kwargs: as for `DocumentReader`.
+        read_kwargs: arguments as for `DocumentReader`.
         storage_options: for fsspec.
         schema: types of columns by name, instead of guessing.
         limit: number of rows to read, at most: the first ones in the order of the files.
@@ -68,7 +68,7 @@ class AudioFolderWriter(MediaFolderWriter):
 
     Args:
         path: the directory to write to, local or a URL.
-        write_kwargs: as for `JsonlWriter`.
+        write_kwargs: arguments as for `JsonlWriter`.
         fields: the columns to write besides ``file_name``; all by default.
         mode: what to do about existing files, as for `JsonlWriter`; ``"append"`` is refused.
         max_rows_per_file: split larger batches into several folders.

@@ -45,7 +45,7 @@ class NemoManifestWriter(ManifestWriter):
 
     Args:
         path: the directory to write to, local or a URL; file names follow from the keys of the batches.
-        write_kwargs: as for `JsonlWriter`.
+        write_kwargs: arguments as for `JsonlWriter`.
         fields: the columns to write, in this order; all by default.
         mode: what to do about existing files, as for `JsonlWriter`.
         compression: ``"gzip"``, ``"zstd"``, ``"bz2"`` or ``"xz"``; plain if None.
@@ -134,7 +134,7 @@ class NemoTarWriter(NemoManifestWriter):
 
     Args:
         path: the directory to write to, local or a URL.
-        write_kwargs: as for `JsonlWriter`.
+        write_kwargs: arguments as for `JsonlWriter`.
         fields: the columns to write, in this order; all by default.
         mode: what to do about existing files, as for `JsonlWriter`; ``"append"`` is refused.
         max_rows_per_file: split larger batches into several archives.

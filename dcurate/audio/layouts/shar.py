@@ -54,7 +54,7 @@ class LhotseSharReader(LhotseCutReader):
         files_per_partition: files of cuts of one split.
         blocksize: split size, as bytes or ``"128MiB"``: larger plain files are cut, smaller ones packed.
         fields: the columns to keep, in this order, besides `media_ref`; all by default.
-        read_kwargs: as for `JsonlReader`.
+        read_kwargs: arguments as for `JsonlReader`.
         storage_options: for fsspec.
         schema: types of columns by name, instead of guessing.
         limit: number of rows to read, at most: the first ones in the order of the files.
@@ -139,7 +139,7 @@ class LhotseSharWriter(LhotseCutWriter):
 
     Args:
         path: the directory to write to, local or a URL.
-        write_kwargs: as for `JsonlWriter`.
+        write_kwargs: arguments as for `JsonlWriter`.
         mode: what to do about existing files, as for `JsonlWriter`.
         max_rows_per_file: split larger batches into several archives.
         storage_options: for fsspec, also of the recordings.

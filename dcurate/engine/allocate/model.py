@@ -127,7 +127,7 @@ class HostClass:
 
     Attributes:
         number: unique; independent of the order of the hosts.
-        resources: of one of the hosts.
+        resources: resources of one of the hosts.
         hosts: name of each host and of its GPUs, in the order of `HostResources.gpus`.
     """
 

@@ -46,7 +46,7 @@ class IntegerScale(NamedTuple):
     Attributes:
         cores: cores needed, relative to those that a host has on average.
         gpus: likewise.
-        cores_per_gpu: of the item that needs the fewest.
+        cores_per_gpu: cores per GPU of the item that needs the fewest.
     """
 
     cores: float

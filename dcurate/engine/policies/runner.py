@@ -33,14 +33,14 @@ class Outcome:
 
     Attributes:
         allocate: slots that workers should have; None to leave them as they are.
-        slots: of operators, as policies of the user set them.
+        slots: slots of operators, as policies of the user set them.
         recycle: workers to restart, with the reason.
         scale: wanted numbers of workers, by kind.
         scale_to: wanted number of workers, where Dask scales the cluster; None to leave it as it was.
         notices: sentences for the user.
         error: why the run should end; empty if it should not.
         policy: the name of the policy that ends it; empty for one of dcurate's own.
-        trace: of the exception that a policy raised.
+        trace: traceback of the exception that a policy raised.
         again_s: seconds until policies should run again.
     """
 

@@ -53,7 +53,7 @@ class Recovered:
     """The outcome of one batch of a failed call.
 
     Attributes:
-        answers: of the stage to the slices of the batch that it accepts, in order.
+        answers: answers of the stage to the slices of the batch that it accepts, in order.
         failed: the rows on which it fails.
     """
 

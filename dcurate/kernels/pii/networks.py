@@ -138,7 +138,7 @@ class _Address(NamedTuple):
         gap: number of groups before the double colon; -1 without one.
         first: the first group, and ``second`` the next.
         mapped: whether all groups before an IPv4 address are ``ffff``.
-        address: that IPv4 address; -1 without one.
+        address: IPv4 address; -1 without one.
         digits: how many decimal digits there are.
     """
 

@@ -46,7 +46,7 @@ class OperatorRow:
 
     Attributes:
         number: its place among all operators of the run; its ``colour`` goes by it.
-        figures: of the engine.
+        figures: figures of the engine.
         present: whether its phase is the run's present one, and the run goes on.
         rows: documents that went into it so far; None of a round of an exchange, which has none.
         rate: documents a second that went into it lately, batches where ``rows`` is None; over the whole run once that
@@ -84,7 +84,7 @@ class RunPanel:
         kept: share of the documents that come out; None before there are any, and while the first phases of several
             have none.
         faulty: documents in quarantine.
-        operators: of all phases so far.
+        operators: operators of all phases so far.
         phases: how many phases have begun.
     """
 

@@ -21,7 +21,7 @@ class MetricFamily:
     """A metric, with the names of its labels.
 
     Attributes:
-        name: as a query says it: ``_total`` at the end of a counter, ``_info`` at the end of an information.
+        name: name as a query says it: ``_total`` at the end of a counter, ``_info`` at the end of an information.
         help: one line on what it counts.
     """
 

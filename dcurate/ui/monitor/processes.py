@@ -56,7 +56,7 @@ class Service:
     """A server to start.
 
     Attributes:
-        name: of its program.
+        name: name of its program.
         port: on this machine, at which it answers ``ready`` once it can be used.
     """
 

@@ -30,11 +30,11 @@ class PictureCard(NamedTuple):
     """A file as the page shows it.
 
     Attributes:
-        name: of the file.
+        name: name of the file.
         reason: why it was set aside, with the stage.
         detail: what else is known; one line.
         picture: it, or its first page, as a ``data:`` address; empty if it cannot be drawn.
-        width, height: of the picture in pixels.
+        width, height: size of the picture in pixels.
         sound: an excerpt as a ``data:`` address; empty for what has none.
     """
 

@@ -21,7 +21,7 @@ class Reason:
     """A reason for which a stage removed documents, with examples.
 
     Attributes:
-        anchor: of its examples on the page; ``card`` is that of its scores, empty if there are none.
+        anchor: anchor of its examples on the page; ``card`` is that of its scores, empty if there are none.
     """
 
     stage: str
@@ -53,7 +53,7 @@ class ScoreCard:
     """Scores of a filter: a plot, or the counts of the most frequent ``labels``.
 
     Attributes:
-        stage: that computed them, as ``score``.
+        stage: stage that computed them, as ``score``.
         rows: documents that they dropped, ``dropped`` their share in words.
         total: number of documents with labels; ``sample`` is a notice if these are not all.
         anchor: on the page; ``examples`` is that of examples of what they dropped, empty if there are none.

@@ -35,7 +35,7 @@ class BandwidthEstimationStage(AudioStage):
     """Add the bandwidth of each segment, or of the recording, by `dcurate.audio.AudioSignals`.
 
     Args:
-        n_fft, stride_seconds, top_db, frequency_threshold: as they are; others are refused.
+        n_fft, stride_seconds, top_db, frequency_threshold: default values; others are refused.
         audio_filepath_key: the key of the path.
         segments_key: the key of the segments.
 

@@ -337,7 +337,7 @@ class CaptionEnhancementStage(AsksCaptions, VideoTaskStage):
     Args:
         model_dir, model_batch_size, fp8, vllm_kwargs: without effect: the endpoint has the model.
         model_variant: ``"qwen2.5"`` or ``"qwen3"``.
-        captioning_model_variant: whose captions.
+        captioning_model_variant: model of the captions.
         prompt_variant: ``"default"`` or ``"av-surveillance"``.
         prompt_text: what the model is asked, instead of that.
         max_output_tokens: tokens of a caption at most.

@@ -62,7 +62,7 @@ class FrameExtractionSignature:
     """The name of frames of a clip.
 
     Args:
-        extraction_policy: which frames.
+        extraction_policy: policy that says which frames.
         target_fps: frames a second.
 
     Examples:

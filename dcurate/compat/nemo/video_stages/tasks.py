@@ -62,7 +62,7 @@ class Clip:
         decoded_motion_data: what `MotionVectorDecodeStage` found.
         motion_score_global_mean, motion_score_per_patch_min_256: motion.
         aesthetic_score: score of its frames.
-        cosmos_embed1_frames, cosmos_embed1_embedding, cosmos_embed1_text_match: of Cosmos-Embed1.
+        cosmos_embed1_frames, cosmos_embed1_embedding, cosmos_embed1_text_match: results of Cosmos-Embed1.
         windows: windows for captions.
         egomotion: not used.
         errors: what went wrong, by step.
@@ -165,7 +165,7 @@ class Video:
         metadata: what its container says.
         frame_array: all frames, made small.
         clips, filtered_clips: clips that stay, and that a filter set aside.
-        num_total_clips, num_clip_chunks, clip_chunk_index: which part of the clips of the film these are.
+        num_total_clips, num_clip_chunks, clip_chunk_index: part of the clips of the film that these are.
         clip_stats: numbers of clips.
         errors: what went wrong, by step.
     """

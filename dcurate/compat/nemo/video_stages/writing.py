@@ -41,8 +41,8 @@ class ClipWriterStage(VideoTaskStage):
         dry_run: whether only documents of films and parts of films are written.
         generate_embeddings, generate_previews, generate_captions: whether clips should have them; what is missing is
             logged.
-        embedding_algorithm: whose embeddings.
-        caption_models, enhanced_caption_models: whose captions, in the order in which they are preferred.
+        embedding_algorithm: model of the embeddings.
+        caption_models, enhanced_caption_models: models of the captions, in the order in which they are preferred.
         verbose: whether films are logged.
         max_workers, log_stats: without effect.
     """
