@@ -18,10 +18,10 @@ import soundfile
 import tokenizers
 import torch
 
+from dcurate import DataError, PipelineError
 from dcurate.compat import nemo
 from dcurate.compat.nemo.executors import RayClient
 from dcurate.compat.nemo.missing import MissingError
-from dcurate.errors import DataError, PipelineError
 from tests.audio.test_signals import nemo_bandwidth
 from tests.audio.test_speech import voice
 

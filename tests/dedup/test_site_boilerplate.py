@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from dcurate import (
     DaskExecutor,
+    DcurateError,
     DocumentBatch,
     InlineExecutor,
     JsonlReader,
@@ -25,7 +26,6 @@ from dcurate import (
 )
 from dcurate.dedup import RemoveSiteBoilerplate
 from dcurate.dedup.site_boilerplate import site_of
-from dcurate.errors import DcurateError
 from dcurate.frames.text import column_of
 from dcurate.kernels.repeated_lines import lines_that_go
 from tests.dedup.span_oracle import Rule, without

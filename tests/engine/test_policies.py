@@ -14,8 +14,7 @@ from typing import Any
 
 import pytest
 
-from dcurate import DaskExecutor, LocalCluster, Pipeline, PipelineError, RunError
-from dcurate.core.stage import WorkerMetadata
+from dcurate import DaskExecutor, LocalCluster, Pipeline, PipelineError, RunError, WorkerMetadata
 from dcurate.engine.allocate import inputs
 from dcurate.engine.dask import scheduler_plugin
 from dcurate.events import Decided, Event, SlotsChanged, TaskDone, WorkerRecycled

@@ -20,6 +20,8 @@ from hypothesis import strategies as st
 
 from dcurate import (
     CsvReader,
+    DataError,
+    DcurateError,
     DocumentReader,
     InlineExecutor,
     JsonlReader,
@@ -27,10 +29,10 @@ from dcurate import (
     MediaReader,
     ParquetReader,
     Pipeline,
+    PipelineError,
     TableReader,
 )
 from dcurate.core.stage import RowNeeds, Stage
-from dcurate.errors import DataError, DcurateError, PipelineError
 from dcurate.events import Event, SourceListed
 from dcurate.recipe import load_recipe
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dcurate.errors import DataError, PipelineError
+from dcurate import DataError, PipelineError
 from dcurate.io.parquet_bounds import group_bounds
 from dcurate.io.row_filter import Bounds, RowFilter
 

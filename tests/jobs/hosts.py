@@ -13,7 +13,7 @@ from pathlib import Path
 
 from distributed import Client
 
-from dcurate.errors import DcurateError
+from dcurate import DcurateError
 from dcurate.jobs import Job, JobRecord
 from tests.conftest import free_port
 from tests.forked import FORKS, start_forked

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcurate import JsonlWriter
-from dcurate.errors import DataError, PipelineError
+from dcurate import DataError, JsonlWriter, PipelineError
 from dcurate.io.optouts import KINDS, OptOuts, digest_of
 from dcurate.optouts.listing import read_list
 from tests.optouts.conftest import list_of, remove, rows_of, run, write

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dcurate import (
+    BatchKey,
     DataError,
     DocumentBatch,
     ExactDuplicates,
@@ -28,7 +29,7 @@ from dcurate import (
     WebDatasetWriter,
     read_run,
 )
-from dcurate.core.batch import BatchKey, Rejection
+from dcurate.core.batch import Rejection
 from dcurate.core.stage import Stage
 from dcurate.fs.compression import ending_of, unpack
 from dcurate.fs.stores import Directory

@@ -27,12 +27,12 @@ from dcurate import (
     Pipeline,
     PipelineError,
     ScoreFilter,
+    TableReader,
+    TableWriter,
     processing_stage,
 )
 from dcurate.datasets import Blend
 from dcurate.events import OperatorSample, RunEnded, RunStarted, Sampled
-from dcurate.io.lakehouse.reader import TableReader
-from dcurate.io.lakehouse.writer import TableWriter
 from dcurate.text import WordCountFilter
 from dcurate.ui import OpenLineage, OpenLineageSettings, openlineage, poster
 from tests.conftest import free_port

@@ -11,8 +11,7 @@ import pyarrow as pa
 import pytest
 from PIL import Image
 
-from dcurate import DocumentBatch, InlineExecutor, Pipeline
-from dcurate.errors import PipelineError
+from dcurate import DocumentBatch, InlineExecutor, Pipeline, PipelineError
 from dcurate.llm import AsyncOpenAIClient, Generate
 from dcurate.media.refs import Ref, ref_array
 from dcurate.video import CaptionWindows, FramePolicy

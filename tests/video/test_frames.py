@@ -11,8 +11,7 @@ import pyarrow as pa
 import pytest
 from PIL import Image
 
-from dcurate import DocumentBatch, InlineExecutor, Pipeline
-from dcurate.errors import DataError, PipelineError
+from dcurate import DataError, DocumentBatch, InlineExecutor, Pipeline, PipelineError
 from dcurate.images import ImageSignals
 from dcurate.media.refs import Ref, ref_array
 from dcurate.video import ExtractFrames, FramePolicy, PoolFrames, frame_batches

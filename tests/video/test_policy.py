@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcurate.errors import PipelineError
+from dcurate import PipelineError
 from dcurate.video import FramePolicy
 from dcurate.video.selection import FrameSelector
 

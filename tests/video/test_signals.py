@@ -7,8 +7,7 @@ import pyarrow as pa
 import pytest
 from PIL import Image, ImageDraw, ImageFont
 
-from dcurate import DocumentBatch
-from dcurate.errors import PipelineError
+from dcurate import DocumentBatch, PipelineError
 from dcurate.media.refs import Ref, ref_array
 from dcurate.video import FramePolicy, VideoSignals
 from dcurate_testing import nemo_motion

@@ -7,8 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dcurate import DocumentBatch
-from dcurate.errors import PipelineError
+from dcurate import DocumentBatch, PipelineError
 from dcurate.media.refs import Ref, ref_array
 from dcurate.media.stage import FileReading
 from dcurate.video import FramePolicy, VideoReading, VideoStage

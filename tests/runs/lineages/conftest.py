@@ -6,9 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from dcurate import ExactDuplicates, InlineExecutor, JsonlReader, JsonlWriter, Pipeline, ScoreFilter, TokenWriter
+from dcurate import (
+    ExactDuplicates,
+    InlineExecutor,
+    JsonlReader,
+    JsonlWriter,
+    Pipeline,
+    ScoreFilter,
+    TokenWriter,
+    WarcReader,
+)
 from dcurate.core.stage import Stage
-from dcurate.io.warc_reader import WarcReader
 from dcurate.text import HtmlExtractor, WordCountFilter
 from dcurate_testing.token_files import train_bpe
 from tests.archives import PACK, page, warc_record

@@ -11,11 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcurate import DataError, JsonlReader, JsonlWriter, ScoreFilter
+from dcurate import DataError, JsonlReader, JsonlWriter, ScoreFilter, TableReader, TableWriter
 from dcurate.datasets import Blend
 from dcurate.io.input_list import InputList, ListedFile, listed_files
-from dcurate.io.lakehouse.reader import TableReader
-from dcurate.io.lakehouse.writer import TableWriter
 from dcurate.runs import lineage
 from dcurate.runs.lineages.record import LineageRecord, read_lineage
 from dcurate.text import WordCountFilter

@@ -15,11 +15,10 @@ from click.testing import CliRunner
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dcurate import InlineExecutor, JsonlReader, JsonlWriter, ParquetReader, Pipeline, PipelineError
+from dcurate import InlineExecutor, JsonlReader, JsonlWriter, ParquetReader, Pipeline, PipelineError, WarcReader
 from dcurate.cli import cli
 from dcurate.fs.stores import Directory
 from dcurate.io.rows import line_bytes
-from dcurate.io.warc_reader import WarcReader
 from dcurate.runs import way_back
 from dcurate.text import AddId, HtmlExtractor
 from tests.runs.lineages.conftest import WIDE, body, run, write_archives

@@ -8,8 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from dcurate import BatchKey, DocumentBatch
-from dcurate.errors import PipelineError
+from dcurate import BatchKey, DocumentBatch, PipelineError
 from dcurate.media.refs import Ref, ref_array
 from dcurate.testing import check_stage
 from dcurate.video.clips import encoders

@@ -13,8 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dcurate import BatchKey, DocumentBatch, InlineExecutor, MediaReader, Pipeline
-from dcurate.errors import DataError, PipelineError
+from dcurate import BatchKey, DataError, DocumentBatch, InlineExecutor, MediaReader, Pipeline, PipelineError
 from dcurate.media.refs import Ref, fetch, ref_array, refs_of
 from dcurate.video import VideoInfo
 from dcurate.video.clips.stage import CutVideo

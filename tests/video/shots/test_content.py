@@ -13,7 +13,7 @@ from scenedetect import ContentDetector as TheirContent
 from scenedetect import FrameTimecode
 from scenedetect import ThresholdDetector as TheirThreshold
 
-from dcurate.errors import PipelineError
+from dcurate import PipelineError
 from dcurate.video.shots.content import (
     AdaptiveDetector,
     ContentDetector,

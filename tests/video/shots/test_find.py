@@ -4,8 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dcurate import DocumentBatch
-from dcurate.errors import PipelineError
+from dcurate import DocumentBatch, PipelineError
 from dcurate.media.refs import Ref, ref_array
 from dcurate.testing import check_stage
 from dcurate.video import (

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcurate.errors import PipelineError
+from dcurate import PipelineError
 from dcurate.kernels.mixtures import AROUND, FEATURES, mixture_features
 from dcurate.video.shots.gradual import GradualDetector, bundled_trees, features_of, probabilities_of, runs_above
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcurate.errors import PipelineError
+from dcurate import PipelineError
 from dcurate.isolate.errors import MediaError
 from dcurate.video.shots.spans import ClipLengths, FrameLengths, clip_spans, fixed_spans, scenes
 

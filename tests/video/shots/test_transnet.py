@@ -14,7 +14,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcurate.errors import DataError, PipelineError, ResourceError
+from dcurate import DataError, PipelineError, ResourceError
 from dcurate.media.onnx import packaged
 from dcurate.video.shots.network import STEP, WINDOW
 from dcurate.video.shots.spans import scenes
