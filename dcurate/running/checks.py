@@ -49,7 +49,7 @@ def check_apart(
         sink: last stage of the pipeline.
         output: the output.
         splits: lists the splits of the input; called only where it has to be.
-        resumes: tells whether the run goes on with an earlier one; called only where it has to be.
+        resumes: function that returns whether the run goes on with an earlier one; called only where needed.
 
     Raises:
         DataError: an input file is in the output directory.

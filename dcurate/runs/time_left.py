@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-#: An estimate is raised where a new one is so many times what is left of the last, and longer by so many seconds.
+#: An estimate is raised where a new one is this multiple of what is left of the last, and longer by these seconds.
 RAISED, RAISED_S = 1.5, 10.0
 
 

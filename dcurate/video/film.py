@@ -122,7 +122,7 @@ class Film:
         self._prepare()
 
     def _prepare(self) -> None:
-        """Decode on one thread, and no frame that is too large, whatever size the container tells."""
+        """Decode on one thread, and no frame that is too large, whatever size the container states."""
         context = self.stream.codec_context
         context.thread_count, self.stream.thread_type = 1, "NONE"
         context.options = {**context.options, "max_pixels": str(self.max_pixels)}
@@ -139,7 +139,7 @@ class Film:
         """Duration by the header, in seconds."""
         seconds = (self.container.duration or 0) / 1e6
         if self.container.format.name.startswith("matroska"):
-            seconds -= max(self.start_s, 0.0)  # there the header tells the end, by the clock of the container
+            seconds -= max(self.start_s, 0.0)  # there the header states the end, by the clock of the container
         return seconds if seconds > 0 else None
 
     @cached_property

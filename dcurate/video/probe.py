@@ -126,7 +126,7 @@ def _between(times: npt.NDArray[np.float64], start_s: float, stop_s: float) -> n
 
 
 def _of_first_frame(source: BinaryIO, film: Film) -> dict[str, Any]:
-    """What FFmpeg tells of frames rather than of the container."""
+    """What FFmpeg knows of frames rather than of the container."""
     source.seek(0)
     film = Film(source, film.max_pixels, film.track)
     first = FrameSelector[Any](FramePolicy("first"), 0.0, None, 1.0)

@@ -161,7 +161,7 @@ _present: ContextVar[RunOutput | None] = ContextVar("dcurate_output", default=No
 
 
 class _Stream:
-    """Standard output or error, which tells the run for which a thread works what it prints."""
+    """Standard output or error, which sends what a thread prints to the run that it works for."""
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream

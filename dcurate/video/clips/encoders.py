@@ -127,7 +127,7 @@ class ClipEncoder:
     def __post_init__(self) -> None:
         library = needed("av", "encoding clips", "video")
         self._errors = (library.FFmpegError, ValueError)
-        os.environ.setdefault("SVT_LOG", "0")  # SVT-AV1 tells its settings to stderr otherwise
+        os.environ.setdefault("SVT_LOG", "0")  # SVT-AV1 prints its settings to stderr otherwise
         # A container that is thrown away: its stream is what the clip's is made like.
         self._container = library.open(io.BytesIO(), "w", format="nut")
         rate = self.stream.average_rate or self.stream.guessed_rate or Fraction(25)
