@@ -162,7 +162,9 @@ def test_the_operator_watches_what_its_role_lets_it_see() -> None:
     assert "--set 'kopfArgs={--namespace=NAME}'" in page
 
 
-@pytest.mark.parametrize("path", [*DEPLOY.iterdir()], ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path", [path for path in DEPLOY.rglob("*") if path.is_file() and path.suffix != ".pyc"], ids=lambda path: path.name
+)
 def test_the_commands_in_a_comment_are_whole(path: Path) -> None:
     """A comment line that is an option continues a command, which the line before must have begun."""
     lines = path.read_text().splitlines()

@@ -31,7 +31,7 @@ def speech_emilia(field: str = "dnsmos_ovrl") -> Filters:
 def speech_full_band(min_bandwidth_hz: int = 10_000) -> Filters:
     """Dcurate's own rule for recordings of full band: their sound reaches 10,000 Hz, whatever the sample rate says.
 
-    It is in place of NeMo Curator's ``BandFilterStage``, whose classifier separates ``full_band`` from ``narrow_band`` by
+    It is in place of NeMo Curator's ``BandFilterStage``, whose classifier parts ``full_band`` from ``narrow_band`` by
     energies below and above 10 kHz. Telephone sound that was resampled to 48 kHz has a bandwidth of 4,000 Hz. A filter
     that falls off gently is passed up to 1,600 Hz above its corner. Silence of a file counts as half its sample rate.
 
