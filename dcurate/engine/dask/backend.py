@@ -388,13 +388,20 @@ class DaskBackend:
         """Retry a task whose inputs were lost with the worker that recomputed them; return whether it is retried."""
         error = future.exception()
         killed = isinstance(error, KilledWorker) and error.task != future.key
-        if not (killed or compat.is_lost_result(error)):
+        if not (killed or compat.is_lost_result(error) or self._misses_input(in_flight, error)):
             return False
         in_flight.retries += 1
         if in_flight.retries > MAX_RETRIES:
             return False
         self._retry(future)
         return True
+
+    def _misses_input(self, in_flight: InFlight, error: BaseException | None) -> bool:
+        """Return whether a task began just as an input of it was taken from its worker: Dask then names its key."""
+        if not isinstance(error, KeyError) or len(error.args) != 1:
+            return False
+        makers = [(self._in_flight.get(ref.task), ref) for ref in in_flight.task.inputs]
+        return any(maker is not None and maker.output(ref)[0].key == error.args[0] for maker, ref in makers)
 
     def _retry(self, future: Future) -> None:
         """Have the scheduler run a failed task again."""
