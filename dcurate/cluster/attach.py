@@ -137,7 +137,7 @@ def wait_for_workers(client: Client, timeout_s: float) -> Future | None:
     if identify_workers(client):
         return None
     _log.warning("the cluster has no workers yet; waiting up to %g seconds for some", timeout_s)
-    # Whatever scales the cluster looks at tasks, and keeps a worker that alone has their results.
+    # What scales the cluster looks at tasks, and keeps a worker that alone has their results.
     wanted = client.submit(_load, pure=False)
     try:
         client.wait_for_workers(1, timeout=timeout_s)

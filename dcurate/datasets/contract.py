@@ -60,7 +60,7 @@ class CheckSchema(ProcessingStage[DocumentBatch, DocumentBatch]):
                 )
         elif not self._fields():
             raise PipelineError(
-                f"{self.name}: schema={shown(self.schema)} is no schema; give types by name, such as "
+                f"{self.name}: schema={shown(self.schema)} is not a schema; give types by name, such as "
                 "{'id': 'int64'}, a schema of Arrow, or one of pandera"
             )
 

@@ -29,7 +29,7 @@ _NULLABLE = {
 
 
 def schema_fields(schema: Any, what: str) -> list[pa.Field]:
-    """Return the fields of a schema; none if it is no schema.
+    """Return the fields of a schema; none if it is not a schema.
 
     Args:
         schema: schema of Arrow, or types by name.

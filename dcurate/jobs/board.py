@@ -376,7 +376,7 @@ class JobBoard(SchedulerPlugin):  # type: ignore[misc]
             try:
                 starting = compat.run_on_worker(self.scheduler, worker, start_driver, *arguments)
                 error = await asyncio.wait_for(starting, LEASE_S)
-            except (OSError, TimeoutError) as raised:  # the worker is gone or busy, which is no fault of the job
+            except (OSError, TimeoutError) as raised:  # the worker is gone or busy, and the job did nothing wrong
                 error, answers = f"{type(raised).__name__} {raised}".strip(), False
             if error and entry.token == arguments[1] and entry.record.state == "starting":
                 self._over(entry, f"worker {worker} cannot start a driver: {error}", counts=answers)

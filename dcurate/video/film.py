@@ -122,7 +122,7 @@ class Film:
         self._prepare()
 
     def _prepare(self) -> None:
-        """Decode on one thread, and no frame that is too large, whatever size the container states."""
+        """Decode on one thread, and no frame that is too large, for any size that the container states."""
         context = self.stream.codec_context
         context.thread_count, self.stream.thread_type = 1, "NONE"
         context.options = {**context.options, "max_pixels": str(self.max_pixels)}

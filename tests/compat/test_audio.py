@@ -292,17 +292,17 @@ def test_the_tutorial_of_snippets_runs(client: RayClient, tmp_path: Path, dry: b
             (5.0, 9.0, 4.99),
         ]
     summary = json.loads(metrics.read_text())
-    each = {"empty": 1, "overlap": 2, "too_long": 1, "too_short": 1, "no_text": 0, "repetition": 1}
-    each |= {"unreadable": 0, "no_sound": 0}
+    dropped = {"empty": 1, "overlap": 2, "too_long": 1, "too_short": 1, "no_text": 0, "repetition": 1}
+    dropped |= {"unreadable": 0, "no_sound": 0}
     assert summary["num_input_audios"] == 5
     assert summary["num_output_snippets"] == len(written)
-    assert summary["dropped"] == {name: 4 * count for name, count in each.items()} | {"unreadable": int(not dry)}
+    assert summary["dropped"] == {name: 4 * count for name, count in dropped.items()} | {"unreadable": int(not dry)}
     assert summary["snippet_duration_histogram_30s"] == {"0-30": len(written)}
     assert summary["output_total_duration_sec"] == 9.0 * len(written)
     assert summary["dropped_repetition_examples"] == [("h " * 30).strip()] * 4
     counts = {row["id"]: (row["in_segments"], row["out_snippets"], row["dropped"]) for row in summary["per_original"]}
-    assert counts["talks/1.x"] == (8, 1, each)
-    assert counts["silent"] == (0, 0, dict.fromkeys(each, 0))
+    assert counts["talks/1.x"] == (8, 1, dropped)
+    assert counts["silent"] == (0, 0, dict.fromkeys(dropped, 0))
     if not dry:
         with tarfile.open(tar) as archive:
             assert archive.getnames() == [row["audio_filepath"] for row in written]

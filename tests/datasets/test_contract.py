@@ -114,7 +114,9 @@ def test_it_is_a_stage_like_others() -> None:
 
 @pytest.mark.parametrize("schema", [3, {}, "int64", pa.schema([]), {"n": "whole number"}])
 def test_what_is_no_schema_is_refused(schema: Any) -> None:
-    with pytest.raises(PipelineError, match="is no schema; give types by name|unknown type 'whole number' of column"):
+    with pytest.raises(
+        PipelineError, match="is not a schema; give types by name|unknown type 'whole number' of column"
+    ):
         CheckSchema(schema)
 
 

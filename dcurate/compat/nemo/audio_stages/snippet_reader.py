@@ -60,7 +60,7 @@ class ReadLongFormManifestStage(ProcessingStage[EmptyTask, AudioTask]):
 
         Raises:
             ValueError: `audio_path_resolution` is another, or two rows have the same name of a file.
-            FileNotFoundError: there is no manifest.
+            FileNotFoundError: the manifest is missing.
         """
         if self.audio_path_resolution not in _RESOLUTIONS:
             raise ValueError(
