@@ -96,7 +96,12 @@ def is_lost_connection(error: OSError) -> bool:
 
 
 def ask_workers(
-    client: Client, function: Callable[..., Any], *arguments: Any, answer_s: float | None = None, **options: Any
+    client: Client,
+    function: Callable[..., Any],
+    *arguments: Any,
+    answer_s: float | None = None,
+    workers: Collection[str] | None = None,
+    **options: Any,
 ) -> dict[str, Any]:
     """Call a function on all workers, as `Client.run` does; return answers and exceptions by address.
 
@@ -110,6 +115,7 @@ def ask_workers(
         answer_s: how long to wait for the answer of a worker, in seconds; None for `ANSWER_S`. A worker that has sent
             the scheduler nothing for `ANSWER_S` seconds gets no longer than that, and `SILENT_ANSWER_S` seconds if it
             was silent before.
+        workers: addresses of the workers to ask; None for all.
     """
     limit_s = ANSWER_S if answer_s is None else answer_s
 
@@ -136,6 +142,8 @@ def ask_workers(
 
     async def ask_all() -> dict[str, Any]:
         known, quiet = await silent()
+        if workers is not None:
+            known, quiet = known & {*workers}, quiet & {*workers}
         quiet_calls = [ask_one(worker, SILENT_ANSWER_S) for worker in quiet]
         prompt_answers, *answers = await asyncio.gather(ask_many(known - quiet), *quiet_calls)
         return dict(ChainMap(prompt_answers, *answers))
@@ -347,6 +355,18 @@ async def add_worker_plugin(scheduler: Scheduler, name: str, plugin: bytes) -> b
     if under_way:
         await asyncio.wait(list(under_way.values()), timeout=ANSWER_S)
     return first
+
+
+async def remove_worker_plugin(scheduler: Scheduler, name: str) -> None:
+    """Remove a worker plugin from all workers; one that does not answer is waited for no longer than `ANSWER_S`."""
+    if scheduler.worker_plugins.pop(name, None) is not None:
+        message = {"op": "plugin-remove", "name": name}
+        removing = [
+            asyncio.ensure_future(scheduler.broadcast(msg=message, workers=[worker], on_error="ignore"))
+            for worker in list(scheduler.workers)
+        ]
+        if removing:
+            await asyncio.wait(removing, timeout=ANSWER_S)
 
 
 def plugin_under_way(scheduler: Scheduler, worker: str) -> asyncio.Future[Any] | None:

@@ -171,6 +171,23 @@ def test_a_stale_worker_that_joins_a_run_is_left_out_with_a_notice(
     assert len(rows(tmp_path / "out")) == FILES
 
 
+def test_a_worker_that_its_nanny_starts_in_vain_is_left_out_with_one_notice(tmp_path: Path) -> None:
+    """Dask keeps such a worker for minutes, though it does nothing any more."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "without").mkdir()
+    (tmp_path / "without" / "dcurate.py").write_text("raise ImportError('not installed')")
+    with scheduler_and_workers(tmp_path) as address, Client(address, set_as_default=False) as client:
+        (good,) = workers_of(client)
+        command = [sys.executable, "-m", "dask", "worker", address, "--nanny", "--nthreads", "1", "--no-dashboard"]
+        log, environment = tmp_path / "joined.log", {"PYTHONPATH": str(tmp_path / "without"), "PYTHONSAFEPATH": "1"}
+        joining = process(*command, "--local-directory", str(tmp_path), log=log, **environment)
+        heard = run_that_is_joined(address, tmp_path / "in", tmp_path / "out", joining)
+    assert heard.slots == [good]
+    [notice] = heard.notices
+    assert "takes no part in the run until it answers: it has not for 30 seconds; its log says why" in notice
+    assert len(rows(tmp_path / "out")) == FILES
+
+
 def test_the_version_that_counts_is_that_of_the_modules_that_were_loaded(tmp_path: Path) -> None:
     with (
         cluster_in(tmp_path, worker="import dcurate; dcurate.__version__ = '99.1'; ") as address,

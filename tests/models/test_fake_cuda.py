@@ -125,7 +125,7 @@ def test_vision_models_stay_on_the_gpu(
         tensor = answer if isinstance(answer, torch.Tensor) else answer.pooler_output
         made.append((str(tensor.device), len(tensor)))
 
-    monkeypatch.setattr("dcurate.models.vision.encoder._rows", noted)
+    monkeypatch.setattr("dcurate.models.vision.encoder.rows_of", noted)
     folder = tiny_vision(tmp_path, architecture)
     has_texts = architecture in ("clip", "siglip")
     stage: Any = FilterByClipScore(folder) if has_texts else ImageEmbedding(folder)

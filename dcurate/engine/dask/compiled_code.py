@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -13,10 +13,11 @@ from distributed import Client, Worker, as_completed
 from distributed.diagnostics.plugin import WorkerPlugin
 from distributed.protocol.pickle import dumps
 
+from dcurate.cluster import compat
 from dcurate.core.kernels import Kernels
 from dcurate.engine.accounting import RunAccounting
 from dcurate.engine.dask.compilation import LONGEST_S, load_kernels
-from dcurate.engine.dask.scheduler_calls import install_worker_plugin
+from dcurate.engine.dask.scheduler_calls import install_worker_plugin, remove_worker_plugin
 from dcurate.events import Compiled, Compiling
 
 _log = logging.getLogger(__name__)
@@ -63,14 +64,13 @@ def compiled_once(client: Client, kernels: Sequence[Kernels], accounting: RunAcc
         yield
     finally:
         if code:
-            # The scheduler may be gone, and a worker that cannot load dcurate has no such plugin.
-            with suppress(OSError, RuntimeError, ValueError, TimeoutError, LookupError):
-                client.unregister_worker_plugin(name)
+            with suppress(OSError, RuntimeError, ValueError, TimeoutError):  # the scheduler may be gone
+                client.run_on_scheduler(remove_worker_plugin, name=name)
 
 
 def _compile(client: Client, kernels: Sequence[Kernels], accounting: RunAccounting) -> _Code:
     """Compile the kernels that no worker of a kind has, and return the code of each kind."""
-    states = client.run(_state, kernels, on_error="ignore")
+    states = _answers(client, _state, kernels)
     busy = {address: len(tasks) for address, tasks in client.processing().items()}
     kinds: dict[str, list[str]] = {}
     for address, (kind, _) in sorted(states.items(), key=lambda item: (busy.get(item[0], 0), item[0])):
@@ -107,9 +107,15 @@ def _fetched(client: Client, kernels: Sequence[Kernels], places: Mapping[str, st
     code: dict[str, Any] = {}
     for address in sorted(set(places.values())):
         wanted = [kernel for kernel in kernels if places.get(kernel.name) == address]
-        for of_worker in client.run(_code, wanted, workers=[address], on_error="ignore").values():
+        for of_worker in _answers(client, _code, wanted, workers=[address]).values():
             code |= of_worker
     return code
+
+
+def _answers(client: Client, function: Callable[..., Any], *arguments: Any, **options: Any) -> dict[str, Any]:
+    """Answers of workers by address; without those that raise."""
+    answers = compat.ask_workers(client, function, *arguments, **options)
+    return {address: answer for address, answer in answers.items() if not isinstance(answer, BaseException)}
 
 
 def _state(kernels: Sequence[Kernels]) -> tuple[str, list[str]]:

@@ -30,6 +30,11 @@ async def install_worker_plugin(dask_scheduler: Scheduler, plugin: bytes, name: 
     return await compat.add_worker_plugin(dask_scheduler, name, plugin)
 
 
+async def remove_worker_plugin(dask_scheduler: Scheduler, name: str) -> None:
+    """Remove a plugin that `install_worker_plugin` has installed; for `Client.run_on_scheduler`."""
+    await compat.remove_worker_plugin(dask_scheduler, name)
+
+
 def driver_done(ended_events: Mapping[str, asyncio.Event], run: str, **_: Any) -> None:
     """Note that the driver of a run has sent its last message, so that all of its tasks are known."""
     if run in ended_events:

@@ -7,6 +7,7 @@ import logging
 import pickle
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -59,10 +60,16 @@ MESSAGES = 10
 MANY_WORKERS, CLIENT_INTERVAL_S = 100, 0.02
 #: Share of its memory limit at which Dask pauses a worker; above it, memory is the likely cause of its death.
 NEARLY_FULL = 0.8
-#: The last status of workers that leave in good order.
-LEAVING = ("retired", "closing", "closing_gracefully")
+#: The last status of workers that Dask takes away, and of all that leave in good order.
+RETIRED = ("retired", "closing_gracefully")
+LEAVING = (*RETIRED, "closing")
+#: A nanny starts a worker again that was killed. One that ends this many times before it registers cannot start.
+EARLY_ENDS = 3
+#: Seconds after which a worker counts as absent that has not answered.
+ANSWER_S = 30.0
 
 _TAKES_NO_PART = "takes no part in the run"
+_SILENT = f"it has not for {ANSWER_S:g} seconds; its log says why, for example that it has no dcurate"
 _ENDED_EARLY = "it ended before it said what it has; its log says why, for example that it has no dcurate"
 
 #: Dask shows what loggers below its own say, and of others warnings only.
@@ -97,7 +104,10 @@ class SlotManager(SchedulerPlugin):
         self._asked_at = -ASKED_S
         self._notices: set[str] = set()
         self._left_out = set(config.left_out)
-        self._asked: set[str] = set()
+        #: Workers that were asked to register: their nannies, and when; how often those of a nanny ended first.
+        self._asked: dict[str, tuple[str, float]] = {}
+        self._silent: set[str] = set()
+        self._ended_early: Counter[str] = Counter()
         self._setup_deaths = SetupDeaths()
         self._hosts_sent_at = 0.0
         self._last_with_workers = time.monotonic()
@@ -143,6 +153,7 @@ class SlotManager(SchedulerPlugin):
         """Ask a worker to register. Dask calls it when one joins, or comes back; `start`, for those that are there."""
         if self.ended or worker not in scheduler.workers or worker in self._left_out:
             return
+        self._asked[worker] = str(scheduler.workers[worker].nanny or ""), time.monotonic()
         installing = compat.plugin_under_way(scheduler, worker)
         if installing is not None and not installing.done():
             installing.add_done_callback(lambda _: self.add_worker(scheduler, worker))
@@ -157,7 +168,6 @@ class SlotManager(SchedulerPlugin):
             for address in scheduler.workers:
                 compat.send_at_once(scheduler, address)
         lines_s = interval_s(len(scheduler.workers)) if self.config.takes_lines else None
-        self._asked.add(worker)
         message = {"run": self.run, "lines_s": lines_s, "needs": self.config.needs}
         compat.send_to_worker(scheduler, worker, {"op": "dcurate-describe", **message})
 
@@ -165,11 +175,13 @@ class SlotManager(SchedulerPlugin):
         """Forget a worker. Dask calls it when one leaves or dies: its tasks fail, and the driver runs them again."""
         self.router.selector.remove_worker(worker)
         self._left_out.discard(worker)
-        if worker in self._asked:
-            self._asked.discard(worker)
-            if compat.last_status(scheduler, worker) not in LEAVING:
-                self.publish({"notice": f"worker {worker} {_TAKES_NO_PART}: {_ENDED_EARLY}"})
+        nanny, _ = self._asked.pop(worker, (None, 0.0))
         record = self.workers.pop(worker, None)
+        if nanny is not None and record is None and compat.last_status(scheduler, worker) not in RETIRED:
+            self._ended_early[nanny] += 1
+            if worker not in self._silent and (not nanny or self._ended_early[nanny] == EARLY_ENDS):
+                self.publish({"notice": f"worker {worker} {_TAKES_NO_PART}: {_ENDED_EARLY}"})
+        self._silent.discard(worker)
         self.share.remove_worker(worker)
         if record is None:
             return
@@ -245,7 +257,8 @@ class SlotManager(SchedulerPlugin):
 
     def on_register(self, worker: str, info: Mapping[str, Any], versions: Mapping[str, str], lacks: str) -> None:
         """Add a worker that sent its info, unless its versions are others or it lacks what the run needs."""
-        self._asked.discard(worker)
+        self._ended_early.pop(self._asked.pop(worker, ("", 0.0))[0], None)
+        self._silent.discard(worker)
         differs = difference(own_versions(), versions).replace("this process", "the scheduler")
         if differs or lacks:
             self._leave_out(worker, f"it has {differs}" if differs else lacks)
@@ -382,7 +395,7 @@ class SlotManager(SchedulerPlugin):
                     if name is not None:
                         elapsed[name] = max(seconds, elapsed.get(name, 0.0))
             await pauses.maybe()
-        joined = len(scheduler.workers.keys() - self._left_out)
+        joined = len(scheduler.workers.keys() - self._left_out - self._silent)
         if joined or OFFER in compat.extensions(scheduler):
             self._last_with_workers = now
         if self._started is None and workers:
@@ -458,6 +471,7 @@ class SlotManager(SchedulerPlugin):
         while True:
             await asyncio.sleep(TICK_S)
             collection_limit.check()
+            self._note_silence()
             if time.monotonic() >= checked_at + WORKER_TICK_S * len(self.workers):
                 checked_at = time.monotonic()
                 await self._check_workers()
@@ -471,6 +485,14 @@ class SlotManager(SchedulerPlugin):
                 workers = self.scheduler.workers
                 known = [(record.info, workers[name]) for name, record in self.workers.items() if name in workers]
                 self.publish({"hosts": await in_thread(host_samples, known)})
+
+    def _note_silence(self) -> None:
+        """Count workers as absent that do not answer: some have failed to start, and Dask keeps them for minutes."""
+        now = time.monotonic()
+        for worker, (_, asked_at) in self._asked.items():
+            if now > asked_at + ANSWER_S and worker not in self._silent and worker not in self.workers:
+                self._silent.add(worker)
+                self.publish({"notice": f"worker {worker} {_TAKES_NO_PART} until it answers: {_SILENT}"})
 
     async def _check_workers(self) -> None:
         """Note which workers are paused and how large they are, and send stray tasks elsewhere."""

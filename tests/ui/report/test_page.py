@@ -413,9 +413,9 @@ def test_stages_that_make_several_rows_of_one_or_one_of_several_keep_and_remove_
 
 def test_the_agreement_of_judges_that_cannot_be_computed_is_unknown_and_other_runs_have_none() -> None:
     pair = {"first": "good", "second": "good_2", "rows": 0, "equal": None, "kappa": None}
-    agreement = {"good": {"given": {"good": [3], "good_2": [0]}, "pairs": [pair], "alpha": None}}
-    judges = [{"name": name, "kind": "Judge", "settings": {"model": name}} for name in ("<qwen>", "gpt")]
-    page = Page(run_page(made_up(), History(), {"stages": judges, "agreement": agreement}))
+    figures = {"given": {"good": [3], "good_2": [0]}, "pairs": [pair], "alpha": None}
+    judges = {"good": "<qwen>", "good_2": "gpt"}
+    page = Page(run_page(made_up(), History(), {"agreement": {"good": {**figures, "judges": judges}}}))
     assert page.table("agreement")[1:] == [["good", "<qwen>", "gpt", "two judges", "0", *3 * ["unknown"]]]
-    for about in ({"stages": judges}, {"agreement": agreement}):
+    for about in ({}, {"agreement": None}, {"agreement": {"good": figures}}):
         assert "agreement" not in Page(run_page(made_up(), History(), about)).sections
