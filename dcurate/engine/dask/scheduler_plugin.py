@@ -175,7 +175,7 @@ class SlotManager(SchedulerPlugin):
         """Forget a worker. Dask calls it when one leaves or dies: its tasks fail, and the driver runs them again."""
         self.router.selector.remove_worker(worker)
         self._left_out.discard(worker)
-        nanny, _ = self._asked.pop(worker, (None, 0.0))
+        nanny = self._asked.pop(worker, (None, 0.0))[0]
         record = self.workers.pop(worker, None)
         if nanny is not None and record is None and compat.last_status(scheduler, worker) not in RETIRED:
             self._ended_early[nanny] += 1
