@@ -117,7 +117,7 @@ def others(sentences: Sequence[str], pages: int) -> Iterator[str]:
 
 def kind_of_page(extractor: DcurateExtractor, page: str) -> str:
     """Return the kind by structure alone."""
-    structure = extractor._parse(page, StructureReader())
+    structure = extractor.read_by(StructureReader, page).structure
     signals = extractor.extract_parts(page, frozenset(), "").signals
     assert signals is not None
     return kind_by_structure(structure, posts_of(structure), signals)

@@ -16,7 +16,7 @@ from dcurate.core.part import Part
 from dcurate.errors import PipelineError, listed
 from dcurate.text.extract.joining import JOINED, joined, joined_at_most
 from dcurate.text.extract.justext_context import judge_by_neighbours
-from dcurate.text.extract.nesting import nested_too_deeply
+from dcurate.text.extract.nesting import TooDeepError, nested_too_deeply
 
 _EXTRA = "html"
 _BEGINNING = 50
@@ -250,7 +250,7 @@ class ResiliparseExtractor(HTMLExtractorAlgorithm):
 
     def extract_text(self, html: str, stop_words: frozenset[str], language: str) -> list[str] | None:
         if nested_too_deeply(html):
-            raise ValueError("its elements are nested too deeply, which would take too long")
+            raise TooDeepError
         text = self._loaded()(html, main_content=self.main_content, alt_texts=self.alt_texts)
         return _dense(text, self.required_stopword_density, stop_words, language)
 

@@ -89,6 +89,16 @@ class Footnotes:
         page.notes = len(labels)
 
 
+def without_marks(text: str) -> tuple[str, str]:
+    r"""Return a text without marks of references, and the marks: none can be within code.
+
+    Examples:
+        >>> without_marks("sort[\1" "1\1]")
+        ('sort', '[\x011\x01]')
+    """
+    return _MARK.sub("", text), "".join(mark[0] for mark in _MARK.finditer(text))
+
+
 def is_back_link(attributes: Mapping[str, str], shown: str) -> bool:
     """Return whether a link within a note leads back to its reference: it says so, or has no word.
 

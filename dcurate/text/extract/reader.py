@@ -9,11 +9,12 @@ from typing import Protocol
 from dcurate.text.extract import blocks as kinds
 from dcurate.text.extract.blocks import HtmlBlock, HtmlPage, ListItem
 from dcurate.text.extract.code_reader import CodeReader, code_language
-from dcurate.text.extract.footnotes import Footnotes, is_back_link
+from dcurate.text.extract.footnotes import Footnotes, is_back_link, without_marks
 from dcurate.text.extract.formulas import FormulaReader, of_image, undelimited
 from dcurate.text.extract.hints import CODED, HIDDEN, MATH, OUT, TAGS, hints_of
+from dcurate.text.extract.nesting import DEEPEST, TooDeepError
 from dcurate.text.extract.tables import HtmlCell, HtmlTable
-from dcurate.text.extract.writer import address_in_link, fence
+from dcurate.text.extract.writer import address_in_link, fence, shown_in_link
 
 _BREAK = "\0"
 #: Characters of spaces and line breaks of LaTeX.
@@ -130,9 +131,13 @@ class PageReader:
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
         if self._within is not None:
             self._within_depth += 1
+            if self._within_depth > DEEPEST:
+                raise TooDeepError
             self._within.start(tag, attributes)
             return
         self._depth += 1
+        if self._depth > DEEPEST:
+            raise TooDeepError
         begin = self._starts.get(tag)
         if begin is not None:
             begin(tag, attributes)
@@ -422,9 +427,10 @@ class PageReader:
         text = "".join(self._parts[self._link_from :])
         shown = " ".join(text.split())
         self._linked += size_of(shown)
+        address = address_in_link(address)
         if address and shown and _BREAK not in text:
             before, after = text[: len(text) - len(text.lstrip())], text[len(text.rstrip()) :]
-            self._parts[self._link_from :] = [f"{before}[{shown}]({address_in_link(address)}){after}"]
+            self._parts[self._link_from :] = [f"{before}[{shown_in_link(shown)}]({address}){after}"]
         self._link_from = -1
 
     def _start_inline_code(self, tag: str, attributes: Mapping[str, str]) -> None:
@@ -434,9 +440,9 @@ class PageReader:
 
     def _end_inline_code(self, first: int) -> None:
         self._in_code = False
-        text = "".join(self._parts[first:])
+        text, marks = without_marks("".join(self._parts[first:]))
         if text.strip() and _BREAK not in text:
-            self._parts[first:] = [marked_code(text)]
+            self._parts[first:] = [marked_code(text) + marks]
 
     def _start_image(self, tag: str, attributes: Mapping[str, str]) -> None:
         formula = of_image(attributes)
@@ -446,7 +452,9 @@ class PageReader:
         elif self._images and attributes.get("alt", "").strip():
             alternative = " ".join(attributes["alt"].split())
             self._parts.append(
-                f"![{alternative}]({address_in_link(attributes.get('src', ''))})" if self._markdown else alternative
+                f"![{shown_in_link(alternative)}]({address_in_link(attributes.get('src', ''))})"
+                if self._markdown
+                else alternative
             )
 
     # Code and formulas

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from functools import partial
+from typing import ClassVar, TypeVar
 
 from dcurate.core.extras import needed
 from dcurate.text.extract.algorithms import HTMLExtractorAlgorithm, PageParts, PagePiece, ThreadTurn
 from dcurate.text.extract.blocks import HtmlBlock, HtmlPage
 from dcurate.text.extract.footnotes import with_notes
 from dcurate.text.extract.main_content import main_content
+from dcurate.text.extract.nesting import TooDeepError, flattened
 from dcurate.text.extract.page_facts import LinkedData, joined
 from dcurate.text.extract.page_images import ImageReader, pieces_of
 from dcurate.text.extract.page_kind import FORUM, kind_of
 from dcurate.text.extract.page_parts import comments_of, signals_of
 from dcurate.text.extract.reader import PageReader
-from dcurate.text.extract.structure_reader import StructurePage, StructureReader
+from dcurate.text.extract.structure_reader import StructureReader
 from dcurate.text.extract.tags import scan_tags
 from dcurate.text.extract.threads import posts_of, turns_in
 from dcurate.text.extract.writer import written
+
+_Reader = TypeVar("_Reader", bound=PageReader)
+#: Bytes that the parser gets at once.
+_PIECE = 1 << 16
 
 
 @dataclass
@@ -26,9 +33,10 @@ class DcurateExtractor(HTMLExtractorAlgorithm):
     r"""dcurate's own: the main content by rules in one pass, with code, tables and formulas kept; needs no stop words.
 
     lxml's parser reports elements as they come, and no tree is built, so that time and memory are linear in the size of
-    the page, however deep its elements are nested. Each piece of text that a browser shows as a block is one. An
-    element is worth its long texts outside of links. Elements named like something around the content and lists of
-    links are left out; the content is the innermost element that holds nearly all the rest.
+    the page, however deep its elements are nested; beyond 512 in each other, as in browsers, they are siblings. Each
+    piece of text that a browser shows as a block is one. An element is worth its long texts outside of links. Elements
+    named like something around the content and lists of links are left out; the content is the innermost element that
+    holds nearly all the rest.
 
     Code is kept byte for byte, apart from line numbers and buttons. Tables of data become rows between ``|``, other
     tables text. Formulas are LaTeX between ``$`` or ``$$``: from the annotation of MathML, from its elements where
@@ -82,7 +90,7 @@ class DcurateExtractor(HTMLExtractorAlgorithm):
     def extract_with_structure(self, html: str, stop_words: frozenset[str], language: str) -> PageParts:
         parts = self.extract_parts(html, stop_words, language)
         assert parts.signals is not None
-        page: StructurePage = self._parse(html, StructureReader(self.markdown, self.links))
+        page = self.read_by(partial(StructureReader, self.markdown, self.links), html).structure
         tags = scan_tags(html)
         posts = posts_of(page)
         turns = [ThreadTurn(post.author, post.date, written(post.blocks, self.markdown)) for post in posts]
@@ -92,12 +100,10 @@ class DcurateExtractor(HTMLExtractorAlgorithm):
         return parts._replace(turns=turns if kind == FORUM else (), kind=kind)
 
     def extract_pieces(self, html: str, url: str) -> list[PagePiece]:
-        reader = ImageReader(self.markdown, self.links, self.alt_texts)
-        page: HtmlPage = self._parse(html, reader)
+        reader = self.read_by(partial(ImageReader, self.markdown, self.links, self.alt_texts), html)
         base = scan_tags(html).base
-        return pieces_of(
-            page, self._blocks(page), reader.images_read, joined(url, base) if base else url, self.markdown
-        )
+        main = self._blocks(reader.page)
+        return pieces_of(reader.page, main, reader.images_read, joined(url, base) if base else url, self.markdown)
 
     def _shown(self, html: str) -> str:
         """Return the text of a piece of a page; one without tags as it is."""
@@ -108,10 +114,19 @@ class DcurateExtractor(HTMLExtractorAlgorithm):
 
     def read(self, html: str) -> HtmlPage:
         """Return the blocks of a page, those of its main content and those around it."""
-        page: HtmlPage = self._parse(html, PageReader(self.markdown, self.links, self.alt_texts))
-        return page
+        return self.read_by(partial(PageReader, self.markdown, self.links, self.alt_texts), html).page
 
-    def _parse(self, html: str, reader: PageReader) -> Any:
+    def read_by(self, new_reader: Callable[[], _Reader], html: str) -> _Reader:
+        """Have a reader read a page; one that is nested so deeply that libxml2 would take long, without some tags."""
+        try:
+            return self._fed(new_reader(), html)
+        except TooDeepError:
+            return self._fed(new_reader(), flattened(html))
+
+    def _fed(self, reader: _Reader, html: str) -> _Reader:
         parser = self._loaded()(target=reader, huge_tree=True, encoding="utf-8")
-        parser.feed(html.encode("utf-8", "replace"))
-        return parser.close()
+        page = html.encode("utf-8", "replace")
+        for first in range(0, max(len(page), 1), _PIECE):  # after an error libxml2 goes on until the end of a piece
+            parser.feed(page[first : first + _PIECE])
+        parser.close()
+        return reader

@@ -76,15 +76,64 @@ def _marked(block: HtmlBlock) -> str:
 
 
 def address_in_link(address: str) -> str:
-    """Return an address as it may be in a link of Markdown: without spaces, parentheses and signs that end it.
+    r"""Return an address as it may be in a link of Markdown: without spaces, parentheses and signs that end it.
+
+    It is empty for a script and for data, which are no addresses.
 
     Examples:
-        >>> address_in_link(" /a b/c_(d)?e=<f> ")
-        '/a%20b/c_%28d%29?e=%3Cf%3E'
+        >>> address_in_link(" /a b/c_(d)?e=<f> "), address_in_link("java\nscript:alert(1)")
+        ('/a%20b/c_%28d%29?e=%3Cf%3E', '')
     """
+    if _NO_ADDRESS.match(_IGNORED.sub("", address[:_SCHEME])):
+        return ""
     return _ENDING.sub(lambda sign: f"%{ord(sign[0]):02X}", " ".join(address.split()))
 
 
+def shown_in_link(text: str) -> str:
+    r"""Return a text as it may be in a link of Markdown, where brackets in code do not count and others are pairs.
+
+    Examples:
+        >>> print(shown_in_link("a[0]"), shown_in_link("a] b"), shown_in_link("`]` ["))
+        a[0] a\] b `]` \[
+    """
+    pieces = _without_code(text)
+    depth = 0
+    for bracket in (sign for piece in pieces[::2] for sign in _BRACKET.findall(piece)):
+        depth += (bracket == "[") - (bracket == "]")
+        if depth < 0:
+            break
+    if not depth:
+        return text
+    escaped = [_BRACKET.sub(lambda sign: f"\\{sign[0]}" if len(sign[0]) == 1 else sign[0], piece) for piece in pieces]
+    return "".join(
+        code if place % 2 else piece for place, (piece, code) in enumerate(zip(escaped, pieces, strict=True))
+    )
+
+
+def _without_code(text: str) -> list[str]:
+    """Split a text into what is outside and what is inside of code, in turns; outside comes first."""
+    runs = [run.span() for run in _BACKTICKS.finditer(text)]
+    latest: dict[int, int] = {}
+    closing = [-1] * len(runs)
+    for place in range(len(runs) - 1, -1, -1):
+        length = runs[place][1] - runs[place][0]
+        closing[place] = latest.get(length, -1)
+        latest[length] = place
+    pieces, begin, place = [], 0, 0
+    while place < len(runs):
+        end = closing[place]
+        if end >= 0:
+            pieces += [text[begin : runs[place][0]], text[runs[place][0] : runs[end][1]]]
+            begin, place = runs[end][1], end
+        place += 1
+    return [*pieces, text[begin:]]
+
+
+#: What a browser leaves out of an address before it looks at its scheme, and where that is.
+_IGNORED, _SCHEME = re.compile(r"[\x00-\x20]"), 64
+_NO_ADDRESS = re.compile(r"(?:javascript|vbscript|data):", re.IGNORECASE)
+#: Brackets, and signs after a backslash, which do not count.
+_BRACKET = re.compile(r"\\.|[][]", re.DOTALL)
 _ENDING = re.compile(r"[\x00-\x20()<>\\\x7f]")
 #: Deepest level of lists and quotes that is written; deeper ones get this one, so that a text is linear in its page.
 _DEEPEST = 8

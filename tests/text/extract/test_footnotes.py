@@ -126,3 +126,11 @@ def test_the_time_grows_with_the_page() -> None:
         repeated("<a href=#fn1>1</a><b id=fn1>"),
     ]
     assert_linear(text, made, (100_000, 300_000))
+
+
+@pytest.mark.parametrize("mark", ["<a {}>1</a>", "<sup>[<a {}>1</a>]</sup>", "<a {}>1</a><a {}>1</a>"])
+def test_a_reference_within_code_comes_after_it(mark: str) -> None:
+    link = mark.replace("{}", 'class="footnote-ref" href="#fn1"')
+    page = f"<p>{PROSE} Call <code>sort{link}</code> now.</p><div id=fn1>A note.</div>"
+    [text] = DcurateExtractor(markdown=True).extract_text(page, frozenset(), "ENGLISH") or [""]
+    assert f"Call `sort`{'[^1]' * mark.count('<a')} now." in text

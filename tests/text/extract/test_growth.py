@@ -132,6 +132,30 @@ def test_structures_take_linear_time(markdown: bool) -> None:
     assert_linear(lambda page: stage.extract(page.encode()), [repeated(unit) for unit in STRUCTURES])
 
 
+@pytest.mark.parametrize(
+    "unit", ["<table><td></b>", "<div></b>", "<ul><li></i>", "<b></p>", "<b><div></b>", "<div x='<'></b>", "<b><i></b>"]
+)
+def test_end_tags_of_nothing_take_linear_time_however_deep(unit: str) -> None:
+    stage = HtmlExtractor("dcurate")
+    stage.setup()
+    assert_linear(lambda page: stage.extract(page.encode()), [repeated(unit)], (100_000, 1_000_000))
+
+
+@pytest.mark.parametrize("around", ["<div>", "<b>", "<table><tr><td>", "<ul><li>", "<b><div></b>", "<noscript>"])
+@pytest.mark.parametrize("depth", [100, 300, 1_000, 5_000])
+def test_the_text_within_any_number_of_elements_stays(around: str, depth: int) -> None:
+    prose = "It was a bright cold day in April, and the clocks were striking thirteen."
+    page = f"<body>{around * depth}<p>{prose}<p>{prose}</p>{prose}"
+    [text] = DcurateExtractor(main_content=False).extract_text(page, frozenset(), "ENGLISH") or [""]
+    assert [block.strip(" -") for block in text.split("\n\n")] == 3 * [prose]
+
+
+def test_a_page_that_stays_too_deep_goes_to_quarantine_with_the_reason() -> None:
+    stage = HtmlExtractor("dcurate")
+    stage.setup()
+    assert "nested too deeply" in stage.extract("<div title='<'>" * 10_000 + "text").error
+
+
 def test_a_million_nested_elements_and_a_line_of_fifty_megabytes_have_their_text() -> None:
     stage = HtmlExtractor("dcurate", largest_page=100_000_000)
     stage.setup()

@@ -179,6 +179,31 @@ def test_headings_quotes_definitions_and_details_are_markdown():
     )
 
 
+@pytest.mark.parametrize(
+    ("page", "text"),
+    [
+        ("<a href=/u>a ] b</a>", r"[a \] b](/u)"),
+        ("<a href=/u>a [ b</a>", r"[a \[ b](/u)"),
+        ("<a href=/u>x[0][1]</a>", "[x[0][1]](/u)"),
+        ("<a href=/u>][</a>", r"[\]\[](/u)"),
+        ("<a href=/u><code>]</code> ]</a>", r"[`]` \]](/u)"),
+        ("<a href=/u><code>]</code></a>", "[`]`](/u)"),
+        (r"<a href=/u>a \] b</a>", r"[a \] b](/u)"),
+        ("<img alt='a ] b' src=c.png>", r"![a \] b](c.png)"),
+    ],
+)
+def test_brackets_that_are_no_pair_end_no_link(page: str, text: str) -> None:
+    assert all_of(f"<p>{page}</p>", markdown=True, links=True, alt_texts=True) == text
+
+
+@pytest.mark.parametrize(
+    "address", ["javascript:f()", " JaVa&#10;Script:f()", "&#1;vbscript:f()", "data:text/html,x", "java\tscript:f()"]
+)
+def test_scripts_and_data_are_no_addresses(address: str) -> None:
+    page = f"<p>See <a href='{address}'>this page</a> and <img alt='a cat' src='{address}'>.</p>"
+    assert all_of(page, markdown=True, links=True, alt_texts=True) == "See this page and ![a cat]()."
+
+
 def test_links_and_images_are_kept_on_demand():
     page = "<p>See <a href='/x'>this page</a> and <img alt='a cat' src='c.png'>.</p>"
     assert all_of(page, markdown=True) == "See this page and ."
