@@ -427,7 +427,7 @@ class PageReader:
         text = "".join(self._parts[self._link_from :])
         shown = " ".join(text.split())
         self._linked += size_of(shown)
-        address = address_in_link(address)
+        address = address and address_in_link(address)
         if address and shown and _BREAK not in text:
             before, after = text[: len(text) - len(text.lstrip())], text[len(text.rstrip()) :]
             self._parts[self._link_from :] = [f"{before}[{shown_in_link(shown)}]({address}){after}"]
