@@ -25,7 +25,7 @@ def silent_for(board: JobBoard, entry: JobEntry, state: str, seconds: float) -> 
 
 
 async def check_silences() -> None:
-    async with Scheduler(host="127.0.0.1", port=0, dashboard=False) as scheduler:
+    async with Scheduler(host="127.0.0.1", port=0, dashboard_address="127.0.0.1:0") as scheduler:
         board = JobBoard()
         await board.start(scheduler)
         entry = board.entries["a"] = JobEntry(JobRecord("a", "a", "alice@host", "recipe.yaml"))
@@ -49,7 +49,7 @@ def test_a_driver_has_longer_to_give_a_sign_the_more_were_silent_before_without_
 
 
 async def check_start() -> None:
-    async with Scheduler(host="127.0.0.1", port=0, dashboard=False) as scheduler:
+    async with Scheduler(host="127.0.0.1", port=0, dashboard_address="127.0.0.1:0") as scheduler:
         board = JobBoard()
         await board.start(scheduler)
         entry = board.entries["a"] = JobEntry(JobRecord("a", "a", "alice@host", "recipe.yaml"))

@@ -248,7 +248,8 @@ def test_events_are_added_to_a_file_and_one_that_cannot_be_written_fails_no_run(
         check(event)
     assert [event["eventType"] for event in events] == ["START", "COMPLETE"] * 2
     run(OpenLineage(str(tmp_path / "no" / "events")), JsonlReader(source), JsonlWriter(str(tmp_path / "c")))
-    assert caplog.messages == ["events of OpenLineage cannot be written: No such file or directory; the run goes on"]
+    messages = [message for message in caplog.messages if "did not reach" not in message]  # of other tests' senders
+    assert messages == ["events of OpenLineage cannot be written: No such file or directory; the run goes on"]
 
 
 def test_a_table_is_told_with_its_version_and_stores_by_their_names(server: Server, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from dcurate.errors import DataError, DcurateError
 from dcurate.fs.paths import open_store, protocol_of
-from dcurate.fs.stores import BESIDE, META_DIR, Directory, output_of
+from dcurate.fs.stores import BESIDE, META_DIR, TMP, Directory, output_of
 from dcurate.redaction import without_secrets
 from dcurate.runs.lineages.changes import bytes_digest, changes, use_changes
 from dcurate.runs.lineages.record import LineageRecord, read_lineage, record_of
@@ -21,6 +21,8 @@ from dcurate.runs.load import read_run
 PASSED = "rows that were passed in Python"
 #: Stores in which folders cannot be looked for.
 _NO_FOLDERS = ("http", "https")
+#: What is left of files that were written one by one, beside no run.
+_TMP = os.path.basename(TMP)
 
 
 def lineage(
@@ -167,7 +169,8 @@ class _Walk:
         """Whether a path is a folder with records of a run beside it, or in it."""
         try:
             store, root = open_store(path, self.options)
-            return any(bool(store.isdir(folder)) for folder in (f"{root}{BESIDE}", f"{root}/{META_DIR}"))
+            folders = (folder for folder in (f"{root}{BESIDE}", f"{root}/{META_DIR}") if store.isdir(folder))
+            return any(os.path.basename(path) != _TMP for folder in folders for path in store.ls(folder, detail=False))
         except Exception:  # of any library of a store: what cannot be looked at has no records that can be read
             return False
 

@@ -122,6 +122,16 @@ def test_a_model_that_changed_is_named(tmp_path: Path, chain: Path) -> None:
     assert any(warning.startswith("tokenizer") and " is gone since run" in warning for warning in graph.warnings)
 
 
+def test_a_folder_in_which_files_were_written_one_by_one_is_no_output(tmp_path: Path) -> None:
+    write_rows(tmp_path / "in" / "a.jsonl", 1, 0)
+    (tmp_path / "_dcurate" / "tmp").mkdir(parents=True)
+    copy("copy", tmp_path / "in", tmp_path / "out")
+    graph = lineage(str(tmp_path / "out"))
+    assert graph.warnings == ()
+    [entry] = graph.runs.values()
+    assert entry.reads[0].address == str(tmp_path / "in")
+
+
 def test_the_digest_of_bytes_depends_on_bytes_and_names_alone(tmp_path: Path) -> None:
     digests = []
     for number in range(3):
