@@ -152,14 +152,22 @@ def needs_of(rules: Iterable[Rule]) -> Needs:
     return needs
 
 
+def is_called_by_score(rule: Rule) -> bool:
+    """Return whether a filter or function is asked of each score, not of all scores of a batch at once."""
+    if isinstance(rule, SignalFilter) and not rule.overrides("keep_document", "keep"):
+        return False
+    if isinstance(rule, ColumnFilter) and not rule.overrides("keep_document", "keep_column"):
+        return False
+    return not isinstance(rule, NumberFilter)
+
+
 def kept_by(rule: Rule, scores: Any) -> npt.NDArray[np.bool_]:
     """Return a mask of the scores, an array or a list, that a filter or function keeps."""
-    if isinstance(rule, SignalFilter) and not rule.overrides("keep_document", "keep"):
+    if not is_called_by_score(rule):
+        if isinstance(rule, ColumnFilter):
+            return rule.kept(scores)
+        assert isinstance(rule, SignalFilter | NumberFilter)
         return np.asarray(rule.keep(np.asarray(scores)), np.bool_)
-    if isinstance(rule, NumberFilter):
-        return rule.keep(np.asarray(scores))
-    if isinstance(rule, ColumnFilter) and not rule.overrides("keep_document", "keep_column"):
-        return rule.kept(scores)
     keep: Callable[[Any], Any] = rule.keep_document if isinstance(rule, DocumentFilter) else rule
     plain_scores = scores.tolist() if isinstance(scores, np.ndarray) else scores
     return np.array([bool(keep(score)) for score in plain_scores], np.bool_)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
@@ -9,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcurate.core.report import Threshold
-from dcurate.text.rules import Rule, kept_by, name_of, one_each, one_or_many
+from dcurate.text.rules import Rule, is_called_by_score, kept_by, name_of, one_each, one_or_many
 from dcurate.text.score import AnyStage, Filter, ScoreFilter
 
 #: Says of scores which are kept.
@@ -19,12 +20,14 @@ _SCALES = [sign * digit * 10.0**power for sign in (-1, 1) for power in range(-4,
 #: Scores at which every filter is asked.
 _PROBES = np.unique([0.0, *_SCALES, *np.linspace(0, 1, 81), *range(101)])
 _STEPS, _NARROW = 65, 9
+#: Seconds after which no more scores are tried: the function of a user may take long for each.
+LONGEST_S = 0.5
 
 
 def thresholds(stages: Iterable[AnyStage]) -> dict[str, dict[str, list[Threshold]]]:
     """The thresholds of the filters of a pipeline, by stage and filter.
 
-    A filter whose scores are no numbers, or that keeps all or nothing, has none.
+    A filter whose scores are no numbers, that keeps all or nothing, or that takes longer than `LONGEST_S`, has none.
 
     Examples:
         >>> from dcurate.text.filters.words import WordCountFilter
@@ -49,8 +52,16 @@ def _rules(stage: AnyStage) -> list[tuple[Rule, bool]]:
 
 
 def _cuts(rule: Rule, invert: bool) -> list[Threshold]:
+    end = time.monotonic() + LONGEST_S
+
     def keeps(scores: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
-        return kept_by(rule, scores) ^ invert
+        pieces = np.array_split(scores, len(scores)) if is_called_by_score(rule) else [scores]
+        kept = []
+        for piece in pieces:
+            if time.monotonic() > end:
+                raise TimeoutError
+            kept.append(kept_by(rule, piece))
+        return np.concatenate(kept) ^ invert
 
     try:
         with np.errstate(all="ignore"):

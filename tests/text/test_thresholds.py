@@ -1,3 +1,4 @@
+import time
 from dataclasses import dataclass
 
 import pytest
@@ -59,3 +60,15 @@ class Odd(Own):
 
 def test_a_filter_that_keeps_all_or_cannot_be_asked_has_none() -> None:
     assert keeps(ScoreFilter(Own()), ScoreFilter(Odd()), Filter(lambda label: label == "en", "lang")) == []
+
+
+def test_a_slow_function_of_a_user_is_probed_for_half_a_second_at_most() -> None:
+    calls = []
+
+    def is_good(score: float) -> bool:
+        calls.append(score)
+        time.sleep(0.2)
+        return score > 0.5
+
+    assert thresholds([Filter(is_good, "score")]) == {}
+    assert len(calls) <= 4
