@@ -5,7 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcurate.errors import DataError
+from dcurate.frames.text import TextColumn, column_of
 from dcurate.kernels import ngram_models as kernel
 from dcurate.kernels.layout import frozen
 from dcurate.kernels.ngram_models import LogScores, Tables, add_ngrams, ngram_scores, numbers_of
@@ -85,6 +86,15 @@ class NgramModel:
             file.write(self.tables.cells[_header_size(self.order) // 4 :].tobytes())
 
 
+def split_pieces(pieces: Any, texts: Iterable[bytes]) -> TextColumn:
+    """Return texts as the pieces of a SentencePiece model, with a space between them; lines stay lines."""
+
+    def split(text: str) -> bytes:
+        return "\n".join(" ".join(line) for line in pieces.encode(text.split("\n"), out_type=str)).encode()
+
+    return column_of(split(text.decode(errors="replace")) for text in texts)
+
+
 def compile_kernels() -> None:
     """Compile the kernels without a model."""
     text = np.frombuffer(
@@ -150,7 +160,7 @@ def _mapped(data: npt.NDArray[np.uint8]) -> NgramModel:
         raise ValueError("it is truncated")
     begin = _SANITY.size + _FIXED.size
     counts = tuple(np.frombuffer(data[begin : begin + 8 * order].tobytes(), np.uint64).tolist())
-    if max(counts) > len(data) or min(counts) < 1:
+    if max(counts) > len(data) or counts[0] < 1:
         raise ValueError("its header counts more n-grams than it has room for")
     places, size = _places(counts, multiplier)
     if len(data) < 4 * size:
@@ -213,7 +223,7 @@ def _counts(data: npt.NDArray[np.uint8]) -> tuple[list[int], int]:
         line, at = _line(data, at)
     if not 2 <= len(counts) <= kernel.LONGEST_ORDER:
         raise ValueError(f"it is of order {len(counts)}; orders 2 to {kernel.LONGEST_ORDER} are read")
-    if max(counts) > len(data) // _SHORTEST_LINE or min(counts) < 1:
+    if max(counts) > len(data) // _SHORTEST_LINE or counts[0] < 1:
         raise ValueError(f"its header counts {max(counts)} n-grams, and it has {len(data)} bytes")
     return counts, at
 

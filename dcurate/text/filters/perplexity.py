@@ -10,10 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dcurate.errors import DataError, PipelineError
-from dcurate.frames.text import column_of
 from dcurate.hub.tokenizer_files import load_sentencepiece
 from dcurate.text.filter import BoundedFilter, Scores
-from dcurate.text.ngram_models import NgramModel, compile_kernels
+from dcurate.text.ngram_models import NgramModel, compile_kernels, split_pieces
 from dcurate.text.signals import Signals
 
 
@@ -83,18 +82,15 @@ class PerplexityFilter(BoundedFilter):
             vars(self)["_pieces"] = load_sentencepiece(os.fspath(self.tokenizer), self.name)
 
     def score(self, signals: Signals) -> Scores:
-        column = signals.column
+        column, rows = signals.column, signals.rows
         if self.tokenizer:
             if self._pieces is None:
                 self.load_model()
-            column = column_of(self._split(text.decode(errors="replace")) for text in signals.encoded())
-        sums = self._loaded().scores(*column, np.arange(len(column)), self.by_line)
+            column = split_pieces(self._pieces, signals.encoded())
+            rows = np.arange(len(column))
+        sums = self._loaded().scores(*column, rows, self.by_line)
         with np.errstate(over="ignore"):
             return 10.0 ** (-sums.log10 / sums.words)
-
-    def _split(self, text: str) -> bytes:
-        lines = self._pieces.encode(text.split("\n"), out_type=str)
-        return "\n".join(" ".join(pieces) for pieces in lines).encode()
 
     def _loaded(self) -> NgramModel:
         path = os.fspath(self.model or "")
