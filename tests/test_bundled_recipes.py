@@ -16,7 +16,12 @@ import dcurate.text
 from dcurate import PipelineError
 from dcurate.learn import Student
 from dcurate.recipe import load_recipe
-from dcurate.text import NumberOfLinesOfCodeFilter, PythonCommentToCodeFilter, TokenizerFertilityFilter
+from dcurate.text import (
+    NumberOfLinesOfCodeFilter,
+    PerplexityFilter,
+    PythonCommentToCodeFilter,
+    TokenizerFertilityFilter,
+)
 
 SPANISH = (
     "En un lugar de la Mancha, de cuyo nombre no quiero acordarme, no ha mucho tiempo que vivía un hidalgo de los de "
@@ -155,3 +160,16 @@ def test_learn_asks_for_the_column_of_labels_and_learn_filter_for_a_model() -> N
     for name, param in (("learn", "head"), ("learn-filter", "model")):
         with pytest.raises(PipelineError, match=f"param {param!r} has no default"):
             load_recipe(name, {"input": "in"})
+
+
+def test_learn_ngrams_trains_a_model_that_ranks_texts_like_those_it_trusts_first(tmp_path: Path) -> None:
+    trusted = [f"the proof of theorem {number} needs lemma {number % 7}" for number in range(100)]
+    lines = "".join(json.dumps({"text": text}) + "\n" for text in trusted)
+    (tmp_path / "trusted.jsonl").write_text(lines)
+    params = {"input": str(tmp_path / "trusted.jsonl"), "output": str(tmp_path / "figures"), "order": 3}
+    load_recipe("learn-ngrams", params).pipeline.run(executor=dcurate.InlineExecutor())
+    (figures,) = (path.read_text() for path in (tmp_path / "figures").glob("*.jsonl"))
+    assert [json.loads(line)["order"] for line in figures.splitlines()] == [1, 2, 3]
+    rule = PerplexityFilter(tmp_path / "figures.arpa")
+    like, unlike = (rule.score_document(text) for text in ("the proof needs lemma 3", "casino lemma the bonus"))
+    assert like < unlike / 3

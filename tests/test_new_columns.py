@@ -103,6 +103,7 @@ MADE: dict[str, list[Callable[[], Any]]] = {
     "EmbeddingModel": [lambda: dcurate.models.EmbeddingModel("m")],
     "FastTextClassifier": [],  # it opens its model
     "Learn": [],
+    "TrainNgrams": [],
     "ScoreBuckets": [lambda: dcurate.text.ScoreBuckets({"": [300.0, 600.0]})],
     "ScoreLabels": [],  # it opens its model
     "Filter": [],

@@ -1,4 +1,4 @@
-"""``dcurate learn``: train a student on labels."""
+"""``dcurate learn`` and ``dcurate learn-ngrams``: train a student on labels, and an n-gram model on texts."""
 
 from __future__ import annotations
 
@@ -152,3 +152,40 @@ def _show(output: str, student: Any, figures: list[dict[str, Any]]) -> None:
     for head in student.heads:
         for group, threshold in head.thresholds.items():
             click.echo(f"threshold of {head.name}{f' for {group}' if group else ''}: {threshold:.4f}")
+
+
+@cli.command("learn-ngrams", short_help="Train an n-gram model on texts.")
+@click.argument("texts", nargs=-1, required=True)
+@click.option("-o", "--output", required=True, metavar="FILE", help="The file to write: .arpa or .binary.")
+@click.option("--order", type=int, default=5, show_default=True, help="Words of the longest n-grams, 2 to 6.")
+@click.option("--text-field", default="text", show_default=True, metavar="COLUMN", help="The column with the text.")
+@click.option("--min-count", "min_counts", multiple=True, type=int, help="Least count by length; repeatable.  [1]")
+@click.option("--by-line", is_flag=True, help="Each line is a sentence; else a text is one.")
+@click.option("--tokenizer", metavar="FILE", help="A SentencePiece model whose pieces are the words.")
+@click.option("--overwrite", "mode", flag_value="overwrite", default="error", help="Replace a file there.")
+@click.option("--workers", type=click.IntRange(min=1), help="Number of worker processes to start on this machine.")
+@click.option("--json", "json_path", metavar="FILE", help="Write all figures as JSON; - for standard output.")
+@debug_option
+def learn_ngrams(
+    *, texts: tuple[str, ...], output: str, workers: int | None, json_path: str | None, **options: Any
+) -> None:
+    """Train an n-gram model on TEXTS: files, directories or globs of JSONL or Parquet with a column text.
+
+    The model is one of modified Kneser-Ney smoothing, as lmplz of KenLM makes; PerplexityFilter scores with it.
+    """
+    options["min_counts"] = options["min_counts"] or (1,)
+    stages: list[Stage] = [dcurate.DocumentReader(list(texts)), learning.TrainNgrams(output, **options)]
+    executor = local_executor({"execution_mode": "streaming" if workers else "inline"}, workers)
+    figures: list[dict[str, Any]] = []
+    for batch in dcurate.Pipeline("learn-ngrams", stages=stages).stream(executor, observers=[]):
+        assert isinstance(batch, dcurate.DocumentBatch)
+        figures += columns.python_rows(batch.to_arrow())
+    if json_path != "-":
+        click.echo(f"{output}: an n-gram model of order {len(figures)}")
+        table = Table("words", "n-grams", "pruned", "discounts", box=None)
+        for row in figures:
+            amounts = " ".join(f"{row[f'discount_{times}']:.3f}" for times in (1, 2, 3))
+            note = " (too few to estimate)" if row["fallback"] else ""
+            table.add_row(str(row["order"]), f"{row['ngrams']:,}", f"{row['pruned']:,}", amounts + note)
+        console().print(table)
+    write_json(json_path, {"ngrams": figures})

@@ -29,7 +29,7 @@ Floats = npt.NDArray[np.float32]
 _FACTOR, _WORD_FACTOR = np.uint64(8978948897894561157), np.uint64(17894857484156487943)
 _MURMUR, _ROLL = np.uint64(0xC6A4A7935BD1E995), np.uint64(47)
 _SIGN, _ONE, _HALF = np.uint32(0x80000000), np.uint64(1), np.uint64(32)
-_SPACES = np.array([byte in b" \t\n\v\f\r" for byte in range(256)])
+SPACES = np.array([byte in b" \t\n\v\f\r" for byte in range(256)])
 _NEWLINE, _TAB, _RETURN, _BLANK = 10, 9, 13, 32
 #: Words that are looked up at a time.
 _BLOCK = 128
@@ -171,12 +171,12 @@ def _find_words(
     count = 1
     words[0] = tables.marks[0]
     while True:
-        while at < stop and _SPACES[data[at]] and not (by_line and data[at] == _NEWLINE):
+        while at < stop and SPACES[data[at]] and not (by_line and data[at] == _NEWLINE):
             at += 1
         if at >= stop or (by_line and data[at] == _NEWLINE):
             break
         begin = at
-        while at < stop and not _SPACES[data[at]]:
+        while at < stop and not SPACES[data[at]]:
             at += 1
         words[count] = _number(tables, word_hash(data, begin, at))
         count += 1
@@ -255,7 +255,7 @@ def ngram_scores(offsets: Offsets, data: Bytes, rows: Rows, tables: Tables, by_l
 @njit(**INLINE_LATE)
 def _parsed(data: Bytes, at: int) -> tuple[Scalar, Scalar]:
     """A decimal number, and where it ends; that is -1 if there is none."""
-    while at < data.size and _SPACES[data[at]]:
+    while at < data.size and SPACES[data[at]]:
         at += 1
     negative = at < data.size and data[at] == 45
     at += negative
@@ -477,7 +477,7 @@ def numbers_of(tables: Tables, offsets: Offsets, data: Bytes, out: Ints) -> None
         out[word] = _number(tables, word_hash(data, offsets[word], offsets[word + 1]))
 
 
-def _murmur(word: bytes) -> np.uint64:
+def murmur(word: bytes) -> np.uint64:
     """MurmurHash64A in plain Python."""
     factor, full = 0xC6A4A7935BD1E995, 2**64 - 1
     value = len(word) * factor & full
@@ -490,4 +490,4 @@ def _murmur(word: bytes) -> np.uint64:
     return np.uint64(value ^ value >> 47)
 
 
-_UNKNOWN, _UNKNOWN_CAPITAL = _murmur(b"<unk>"), _murmur(b"<UNK>")
+_UNKNOWN, _UNKNOWN_CAPITAL = murmur(b"<unk>"), murmur(b"<UNK>")

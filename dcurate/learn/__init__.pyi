@@ -18,6 +18,7 @@ from .student import Student as Student
 from .thresholds import KeepByFBeta as KeepByFBeta
 from .thresholds import KeepFraction as KeepFraction
 from .thresholds import KeepPrecision as KeepPrecision
+from .train_ngrams import TrainNgrams as TrainNgrams
 from .training import TextFeatures as TextFeatures
 from .training import Training as Training
 

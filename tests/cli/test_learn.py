@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 from dcurate.cli import cli
 from dcurate.learn import Student
+from dcurate.text.ngram_models import NgramModel
 from tests.learn.test_learn import GOOD, texts, written
 
 
@@ -87,3 +88,19 @@ def test_rules_that_exclude_each_other_and_pairs_without_a_class_are_refused(tmp
         result = CliRunner().invoke(cli, ["learn", str(labels), "-o", str(tmp_path / "model"), *options])
         assert result.exit_code == 2
         assert sentence in result.output
+
+
+def test_an_ngram_model_is_trained_and_shown(tmp_path):
+    corpus, model = written(tmp_path / "corpus", texts(200)), tmp_path / "en.binary"
+    arguments = ["learn-ngrams", str(corpus), "-o", str(model), "--order", "3", "--min-count", "1", "--min-count", "2"]
+    result = CliRunner().invoke(cli, arguments)
+    assert result.exit_code == 0, result.output
+    assert "an n-gram model of order 3" in result.output
+    assert NgramModel.load(str(model)).order == 3
+    refused = CliRunner().invoke(cli, arguments)
+    assert refused.exit_code == 1
+    assert "is there; use mode='overwrite', or another path" in str(refused.exception)
+    shown = CliRunner().invoke(cli, [*arguments, "--overwrite", "--json", "-"])
+    figures = json.loads(shown.stdout)["ngrams"]
+    assert [figure["ngrams"] for figure in figures] == list(NgramModel.load(str(model)).counts)
+    assert figures[2]["pruned"] > 0

@@ -1,4 +1,4 @@
-"""A student is the same to the bit for any workers, files and batches, and after kills."""
+"""A student and an n-gram model are the same to the bit for any workers, files and batches, and after kills."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import psutil
 import pytest
 
 from dcurate import DaskExecutor, DocumentReader, InlineExecutor, LocalCluster, Pipeline
-from dcurate.learn import HeldBack, Learn, Training
+from dcurate.learn import HeldBack, Learn, Training, TrainNgrams, train_ngrams
 from tests.learn.test_learn import DAMPED, SMALL, digest, texts, written
+from tests.learn.test_train_ngrams import drawn
 
 pytestmark = pytest.mark.cluster
 
@@ -63,3 +64,50 @@ def test_a_worker_that_is_killed_while_it_trains_changes_no_bit(tmp_path):
         killer.join()
     assert len(killed) == 1
     assert digest(tmp_path / "calm") == digest(tmp_path / "killed")
+
+
+def test_an_ngram_model_is_the_same_to_the_bit_for_any_workers_files_and_ranges(tmp_path, monkeypatch):
+    rows = [{"text": text} for text in drawn(200)]
+    models = set()
+    for files, workers, blocksize, block in (
+        (1, 0, "64MiB", 2**26),
+        (5, 1, "4kB", 2**12),
+        (3, 2, "9kB", 2**16),
+        (4, 3, "3kB", 2**14),
+    ):
+        monkeypatch.setattr(train_ngrams, "_BLOCK", block)
+        folder, path = written(tmp_path / f"in-{files}", rows, files), tmp_path / f"{files}.arpa"
+        executor = DaskExecutor({}, LocalCluster(n_workers=workers)) if workers else InlineExecutor()
+        stages = [DocumentReader(str(folder), blocksize=blocksize), TrainNgrams(path, min_counts=(1, 1, 2))]
+        Pipeline("train", stages=stages).run(executor, observers=[])
+        models.add(path.read_bytes())
+    assert len(models) == 1
+
+
+def kill_who_counts(killed: list[int], stop: threading.Event) -> None:
+    """Kill a process that writes n-grams, once."""
+    while not killed and not stop.is_set():
+        for process in psutil.Process().children(recursive=True):
+            with suppress(psutil.Error):
+                if any("train_ngrams" in file.path or "ngrams" in file.path for file in process.open_files()):
+                    killed.append(process.pid)
+                    process.kill()
+                    return
+
+
+def test_a_worker_that_is_killed_while_it_counts_ngrams_changes_no_bit(tmp_path):
+    folder = written(tmp_path / "in", [{"text": text} for text in drawn(3000)], 8)
+    calm, path = tmp_path / "calm.arpa", tmp_path / "killed.arpa"
+    Pipeline("train", stages=[DocumentReader(str(folder)), TrainNgrams(calm)]).run(InlineExecutor(), observers=[])
+    killed: list[int] = []
+    stop = threading.Event()
+    killer = threading.Thread(target=kill_who_counts, args=(killed, stop))
+    killer.start()
+    try:
+        stages = [DocumentReader(str(folder), blocksize="20kB"), TrainNgrams(path)]
+        Pipeline("train", stages=stages).run(DaskExecutor({}, LocalCluster(n_workers=2)), observers=[])
+    finally:
+        stop.set()
+        killer.join()
+    assert len(killed) == 1
+    assert calm.read_bytes() == path.read_bytes()
