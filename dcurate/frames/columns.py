@@ -249,6 +249,26 @@ def table_of(columns: Mapping[str, npt.NDArray[Any] | Sequence[Any]]) -> pa.Tabl
     return pa.table({name: pa.array(column) for name, column in columns.items()})
 
 
+def byte_rows(matrix: npt.NDArray[Any]) -> pa.Array:
+    """The rows of a matrix as the values of a column of bytes; see `matrix_of`."""
+    width = matrix.shape[1] * matrix.itemsize
+    return pa.Array.from_buffers(pa.binary(width), len(matrix), [None, pa.py_buffer(np.ascontiguousarray(matrix))])
+
+
+def matrix_of(table: pa.Table, name: str, kind: npt.DTypeLike) -> npt.NDArray[Any]:
+    """The matrix in a column of `byte_rows`, without copying it if it is in one piece.
+
+    Examples:
+        >>> matrix_of(table_of({"pairs": byte_rows(np.array([[1, 2], [3, 4]]))}), "pairs", np.int64).tolist()
+        [[1, 2], [3, 4]]
+    """
+    column = table.column(name).combine_chunks()
+    column = column.chunk(0) if isinstance(column, pa.ChunkedArray) else column
+    width = column.type.byte_width
+    data = np.frombuffer(column.buffers()[1], np.uint8, len(column) * width, column.offset * width)
+    return data.view(kind).reshape(len(column), -1)
+
+
 def nulls(rows: int) -> pa.Table:
     """A table with a number of rows and no columns.
 

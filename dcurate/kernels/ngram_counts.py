@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Ints, Offsets, Rows, Scalar, Word, Words, frozen
+from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Ints, Offsets, Places, Rows, Scalar, Word, Words, frozen
 from dcurate.kernels.ngram_models import SPACES, murmur, word_hash
 
 #: The hashes of the marks of a sentence and of unknown words; texts do not have them as words.
@@ -180,8 +180,56 @@ def number_rows(words: Ngrams, start: int, stop: int) -> tuple[Ints, Ints]:
         (array([0, 1, 0]), array([0, 1]))
     """
     numbers, firsts = np.empty(len(words), np.int64), np.empty(len(words), np.int64)
-    count = _number_rows(np.ascontiguousarray(words), (start, stop), numbers, firsts)
+    count = _number_rows(frozen(words, np.uint64), (start, stop), numbers, firsts)
     return numbers, firsts[:count]
+
+
+@njit(**INLINE)
+def _slot(value: Word, slots: Places) -> Scalar:
+    return np.int64(_mixed(_ZERO, value) & np.uint64(slots.size - 1))
+
+
+@njit(**OPTIONS)
+def _fill_slots(hashes: Words, slots: Places) -> None:
+    for place in range(hashes.size):
+        slot = _slot(hashes[place], slots)
+        while slots[slot] >= 0:
+            slot = (slot + 1) & (slots.size - 1)
+        slots[slot] = place
+
+
+@njit(**OPTIONS)
+def _find_places(hashes: Words, slots: Places, wanted: Words, out: Places) -> None:
+    for row in range(wanted.size):
+        slot = _slot(wanted[row], slots)
+        while hashes[slots[slot]] != wanted[row]:
+            slot = (slot + 1) & (slots.size - 1)
+        out[row] = slots[slot]
+
+
+def slots_of(hashes: Words) -> Places:
+    """Return a table in which `find_places` finds different hashes."""
+    slots = np.full(2 ** int(2 * len(hashes)).bit_length(), -1, np.int32)
+    _fill_slots(frozen(hashes, np.uint64), slots)
+    return slots
+
+
+def find_places(hashes: Words, slots: Places, wanted: Words) -> Places:
+    """Return the places of hashes, all of which are there.
+
+    Args:
+        hashes: all different ones.
+        slots: their `slots_of`.
+        wanted: those to find, of any shape.
+
+    Examples:
+        >>> hashes = np.array([7, 8, 9], np.uint64)
+        >>> find_places(hashes, slots_of(hashes), np.array([[9, 7]], np.uint64))
+        array([[2, 0]], dtype=int32)
+    """
+    out = np.empty(wanted.size, np.int32)
+    _find_places(frozen(hashes, np.uint64), frozen(slots, np.int32), frozen(wanted.reshape(-1), np.uint64), out)
+    return out.reshape(wanted.shape)
 
 
 def keys_of_rows(words: Ngrams) -> Words:

@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dcurate.kernels.layout import Bytes, Ints, Offsets
+from dcurate.kernels.layout import Bytes, Offsets, Places
 
 #: The logarithm that stands for that of 0.
 _LEAST = np.float32(-99)
@@ -15,7 +15,7 @@ _LEAST = np.float32(-99)
 
 def arpa_lines(
     chances: npt.NDArray[np.float64],
-    words: Ints,
+    words: Places,
     names: tuple[Offsets, Bytes],
     backoffs: npt.NDArray[np.float64] | None,
 ) -> bytes:
@@ -29,7 +29,7 @@ def arpa_lines(
 
     Examples:
         >>> names = np.array([0, 1, 2]), np.frombuffer(b"ab", np.uint8)
-        >>> arpa_lines(np.array([0.01]), np.array([[0, 1]]), names, np.array([1.0]))
+        >>> arpa_lines(np.array([0.01]), np.array([[0, 1]], np.int32), names, np.array([1.0]))
         b'-2\ta b\t0\n'
     """
     texts = pa.LargeStringArray.from_buffers(len(names[0]) - 1, pa.py_buffer(names[0]), pa.py_buffer(names[1]))

@@ -29,10 +29,10 @@ from dcurate.learn.ngram_rows import (
     KEY,
     PART,
     WORD,
+    VocabularyFile,
     adjusted,
     interpolated,
     lengths_of,
-    load_vocabulary,
     ngram_table,
     ngrams_of,
     normalized,
@@ -46,12 +46,15 @@ from dcurate.text.filter_run import FilterRun, Verdict
 from dcurate.text.ngram_models import NgramModel, split_pieces
 from dcurate.text.signals import Needs
 
-#: Folders of the n-grams and of the words of texts, below that of the first round; and the file of all words.
-NGRAMS, WORDS, VOCABULARY = "ngrams/", "words/", "vocabulary.npz"
+#: Folders of the n-grams and of the words of texts, below that of the first round.
+NGRAMS, WORDS = "ngrams/", "words/"
 #: Note of a file: for each length the number of n-grams that occur 1, 2, 3 and 4 times, of all, and of those kept.
 COUNTS = "counts"
 _LINES = "lines"
 _PIECE = 2**24
+#: Bytes of texts whose n-grams are counted at a time.
+_TEXTS = 2**22
+_HALF, _UPPER = np.uint64(32), np.uint64(2**64 - 2**32)
 
 
 @dataclass(kw_only=True)
@@ -107,9 +110,12 @@ class NgramWriter(ChunkWriter):
             self.setup()
             texts = (column.data[begin:end].tobytes() for begin, end in pairwise(column.offsets.tolist()))
             column = split_pieces(self._pieces, texts)
-        ngrams, words = self._tables(column)
-        yield self.ranges(ngrams, key, KEY, NGRAMS)
-        yield self.ranges(words, key, HASH, WORDS)
+        offsets = column.offsets
+        edges = np.searchsorted(offsets, np.arange(offsets[0], offsets[-1], _TEXTS))
+        for piece, (first, last) in enumerate(pairwise([*np.unique(edges).tolist(), len(column)])):
+            ngrams, words = self._tables(TextColumn(offsets[first : last + 1], column.data))
+            yield self.ranges(ngrams, key, KEY, f"{NGRAMS}{piece}-")
+            yield self.ranges(words, key, HASH, f"{WORDS}{piece}-")
 
     def _tables(self, column: TextColumn) -> tuple[Any, Any]:
         """The n-grams and the words of texts."""
@@ -196,7 +202,7 @@ class NormalizeContexts(ProcessingStage[DocumentBatch, DocumentBatch]):
         if single.any():
             parts = (self._words(number) for number in range(len(self.words.partition_bytes)))
             vocabulary = vocabulary_of(list(parts), words[single, -1], counts[single])
-            vocabulary.save(Directory(self.url, self.options), VOCABULARY)
+            VocabularyFile(Directory(self.url, self.options)).save(vocabulary)
             unigrams = np.zeros((len(vocabulary.hashes), words.shape[1]), np.uint64)
             unigrams[:, -1] = vocabulary.hashes
             columns.append((unigrams, vocabulary.chances, np.zeros(len(unigrams))))
@@ -217,12 +223,10 @@ class InterpolateNgrams(ProcessingStage[DocumentBatch, DocumentBatch]):
     """Gives the probabilities of n-grams, and the backoffs after them.
 
     Args:
-        url: the folder of the round that wrote the vocabulary.
-        options: fsspec's ``storage_options`` for it.
+        vocabulary: the file of the words.
     """
 
-    url: str
-    options: dict[str, Any]
+    vocabulary: VocabularyFile
     name: str = "interpolate_ngrams"
 
     def settings(self) -> dict[str, Any]:
@@ -230,7 +234,7 @@ class InterpolateNgrams(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
         table = task.to_arrow()
-        vocabulary = load_vocabulary(Directory(self.url, self.options), VOCABULARY)
+        vocabulary = self.vocabulary.load()
         words, chances, after = interpolated(
             ngrams_of(table), numbers(table, PART), numbers(table, BACKOFF), vocabulary
         )
@@ -242,26 +246,26 @@ class SectionWriter(ChunkWriter):
     """Writes the lines of an ARPA file of a range of n-grams, a chunk for each length.
 
     Args:
-        vocabulary_url: the folder of the vocabulary.
-        vocabulary_options: fsspec's ``storage_options`` for it.
+        vocabulary: the file of the words.
     """
 
-    vocabulary_url: str = ""
-    vocabulary_options: dict[str, Any] = field(default_factory=dict)
+    vocabulary: VocabularyFile = field(kw_only=True)
     name: str = "section_writer"
 
     def settings(self) -> dict[str, Any]:
         return {}
 
     def _write(self, table: Any, key: BatchKey, folder: str) -> Iterator[FilePart]:
-        vocabulary = load_vocabulary(Directory(self.vocabulary_url, self.vocabulary_options), VOCABULARY)
+        vocabulary = self.vocabulary.load()
         words, keys = ngrams_of(table), numbers(table, KEY)
         order, chances, after = words.shape[1], numbers(table, CHANCE), numbers(table, BACKOFF)
-        lengths, checks = lengths_of(words), keys_of_rows(words)
+        # The upper half of the key, by whose ranges the files are made, and then of a key of all words.
+        places = keys & _UPPER | keys_of_rows(words) >> _HALF
+        lengths = lengths_of(words)
         tables = []
         for length in range(1, order + 1):
             rows = np.flatnonzero(lengths == length)
-            rows = rows[np.lexsort((checks[rows], keys[rows]))]
+            rows = rows[np.argsort(places[rows])]
             names = vocabulary.places(words[rows, order - length :])
             ends = None if length == order else after[rows]
             lines = arpa_lines(chances[rows], names, (vocabulary.offsets, vocabulary.data), ends)
@@ -280,7 +284,7 @@ class WriteNgrams(SourceStage[FileGroup, DocumentBatch]):
         url: the folder of the files.
         options: fsspec's ``storage_options`` for it.
         files: their names.
-        vocabulary_url: the folder of the vocabulary.
+        vocabulary: the file of the words.
         counts: number of n-grams of each length from 0, with those that are not kept.
         amounts: for each length from 0 the discounts of counts 0 to 3.
         fallback: whether counts of counts did not allow to estimate them.
@@ -292,7 +296,7 @@ class WriteNgrams(SourceStage[FileGroup, DocumentBatch]):
     url: str
     options: dict[str, Any]
     files: tuple[str, ...] = field(repr=False)
-    vocabulary_url: str
+    vocabulary: VocabularyFile
     counts: tuple[int, ...]
     amounts: tuple[tuple[float, float, float, float], ...]
     fallback: tuple[bool, ...]
@@ -345,7 +349,7 @@ class WriteNgrams(SourceStage[FileGroup, DocumentBatch]):
         file.write(b"\n\\end\\\n")
 
     def _figures(self, written: list[int]) -> Any:
-        vocabulary = load_vocabulary(Directory(self.vocabulary_url, self.options), VOCABULARY)
+        vocabulary = self.vocabulary.load()
         amounts = np.array([vocabulary.amounts, *self.amounts[2:]])
         pruned = [every - kept for every, kept in zip(self.counts[2:], written[1:], strict=True)]
         return table_of(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from functools import lru_cache
+from dataclasses import dataclass
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -12,16 +12,17 @@ import numpy as np
 import numpy.typing as npt
 
 from dcurate.errors import DataError
-from dcurate.frames.columns import numbers, table_of
+from dcurate.frames.columns import byte_rows, matrix_of, table_of
 from dcurate.fs.stores import Directory
-from dcurate.kernels.ngram_counts import BEGIN, END, UNKNOWN, Ngrams, keys_of_rows, number_rows
+from dcurate.kernels.ngram_counts import BEGIN, END, UNKNOWN, Ngrams, find_places, keys_of_rows, number_rows, slots_of
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 
-#: Columns of the rows: the key that they are shuffled by, how often an n-gram occurs, and whether it is kept.
-KEY, COUNT, KEPT = "key", "count", "kept"
+#: Columns of the rows: the key that they are shuffled by, the hashes of the words of an n-gram, how often it occurs,
+#: and whether it is kept.
+KEY, NGRAM, COUNT, KEPT = "key", "ngram", "count", "kept"
 #: The discounted part of a probability, NaN in the row of a context; and the backoff of the context.
 PART, BACKOFF = "part", "backoff"
 #: Probability of an n-gram.
@@ -29,6 +30,7 @@ CHANCE = "chance"
 #: Columns of words: hash, and text.
 HASH, WORD = "hash", "word"
 #: The discounts where counts of counts do not allow to estimate them, as in lmplz.
+_VOCABULARY = "vocabulary.npz"
 FALLBACK = 0.5, 1.0, 1.5
 
 
@@ -66,13 +68,12 @@ class Discounts(NamedTuple):
 
 def ngram_table(words: Ngrams, keys: npt.NDArray[np.uint64], **columns: npt.NDArray[Any]) -> Any:
     """Return rows of n-grams as a table."""
-    return table_of({KEY: keys, **{f"word_{place}": column for place, column in enumerate(words.T)}, **columns})
+    return table_of({KEY: keys, NGRAM: byte_rows(words), **columns})
 
 
 def ngrams_of(table: Any) -> Ngrams:
     """Return the n-grams of a table that `ngram_table` made."""
-    names = [name for name in table.column_names if name.startswith("word_")]
-    return np.ascontiguousarray(np.column_stack([numbers(table, name) for name in names]))
+    return matrix_of(table, NGRAM, np.uint64)
 
 
 def suffix_keys(words: Ngrams) -> npt.NDArray[np.uint64]:
@@ -168,6 +169,7 @@ class Vocabulary(NamedTuple):
         data: the words.
         amounts: the discounts of 1-grams for counts 0 to 3.
         fallback: 1 if counts of counts did not allow to estimate them.
+        slots: table of the hashes.
     """
 
     hashes: npt.NDArray[np.uint64]
@@ -176,34 +178,57 @@ class Vocabulary(NamedTuple):
     data: npt.NDArray[np.uint8]
     amounts: Floats
     fallback: Ints
+    slots: npt.NDArray[np.int32]
 
-    def save(self, folder: Directory, name: str) -> None:
-        """Write it to a file."""
-        buffer = io.BytesIO()
-        np.savez(buffer, **self._asdict())
-        folder.write(name, buffer.getvalue())
-
-    def places(self, hashes: npt.NDArray[np.uint64]) -> Ints:
+    def places(self, hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.int32]:
         """Return the numbers of words."""
-        return np.asarray(np.searchsorted(self.hashes, hashes), np.int64)
+        return find_places(self.hashes, self.slots, hashes)
 
 
-@lru_cache(maxsize=1)
-def _held(data: bytes) -> Vocabulary:
-    with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
-        return Vocabulary(*(arrays[name] for name in Vocabulary._fields))
+@dataclass(frozen=True)
+class VocabularyFile:
+    """The file of the vocabulary, which is read once in each process.
 
-
-def load_vocabulary(folder: Directory, name: str) -> Vocabulary:
-    """Read a vocabulary.
-
-    Raises:
-        DataError: its file is lost.
+    Args:
+        folder: its folder.
+        version: changes when the file does.
     """
-    data = folder.read(name)
-    if data is None:
-        raise DataError(f"{folder.url!r} has lost the words {name!r}; run again without resume")
-    return _held(data)
+
+    folder: Directory
+    version: str = ""
+
+    @classmethod
+    def written(cls, folder: Directory) -> VocabularyFile:
+        """Return the file that is in a folder."""
+        return cls(folder, folder.files()[_VOCABULARY].version)
+
+    def save(self, vocabulary: Vocabulary) -> None:
+        """Write it."""
+        buffer = io.BytesIO()
+        np.savez(buffer, **{name: array for name, array in vocabulary._asdict().items() if name != "slots"})
+        self.folder.write(_VOCABULARY, buffer.getvalue())
+
+    def load(self) -> Vocabulary:
+        """Read it.
+
+        Raises:
+            DataError: it is lost.
+        """
+        key = self.folder.url, self.version
+        if (vocabulary := _held.get(key)) is not None:
+            return vocabulary
+        data = self.folder.read(_VOCABULARY)
+        if data is None:
+            raise DataError(f"{self.folder.url!r} has lost the file {_VOCABULARY!r}; run again without resume")
+        with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
+            vocabulary = Vocabulary(**arrays, slots=slots_of(arrays["hashes"]))
+        _held.clear()
+        _held[key] = vocabulary
+        return vocabulary
+
+
+#: The vocabulary that was read last, by address and version of its file.
+_held: dict[tuple[str, str], Vocabulary] = {}
 
 
 def vocabulary_of(
@@ -238,7 +263,9 @@ def vocabulary_of(
     texts_ = [names[value].encode() for value in everyone.tolist()]
     offsets = np.cumsum([0, *map(len, texts_)], dtype=np.int64)
     data = np.frombuffer(b"".join(texts_), np.uint8)
-    return Vocabulary(everyone, chances, offsets, data, amounts, np.array([int(discounts.fallback)]))
+    return Vocabulary(
+        everyone, chances, offsets, data, amounts, np.array([int(discounts.fallback)]), slots_of(everyone)
+    )
 
 
 def interpolated(

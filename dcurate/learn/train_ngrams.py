@@ -25,7 +25,7 @@ from dcurate.learn.ngram_rounds import (
     WriteNgrams,
     sums_of_notes,
 )
-from dcurate.learn.ngram_rows import HASH, KEY, Discounts
+from dcurate.learn.ngram_rows import HASH, KEY, Discounts, VocabularyFile
 from dcurate.learn.training import check_whole
 from dcurate.shuffle.keys import equal_edges
 from dcurate.shuffle.ranges import ShuffleIndex, ShufflePartitions, file_names
@@ -34,7 +34,7 @@ from dcurate.shuffle.writer import ShuffleWriter
 #: Endings of the files that are written: text, and KenLM's binary format with probing tables.
 ENDINGS = ".arpa", ".binary"
 #: Target bytes of the n-grams in one task.
-_BLOCK = 2**26
+_BLOCK = 2**24
 Splits = Sequence[tuple[str, Sequence[str]]]
 
 
@@ -71,12 +71,12 @@ class TrainNgrams(BarrierStage[DocumentBatch]):
     Examples:
         >>> from tempfile import TemporaryDirectory
         >>> import pandas as pd
-        >>> from dcurate import Pipeline
+        >>> from dcurate import InlineExecutor, Pipeline
         >>> rows = pd.DataFrame({"text": ["the fox jumps over the dog", "the dog sleeps", "the fox sleeps"]})
         >>> with TemporaryDirectory() as folder:
-        ...     stages = [TrainNgrams(f"{folder}/en.arpa", order=3)]
-        ...     Pipeline("train", stages=stages).run(initial_tasks=[DocumentBatch(data=rows)])["ngrams"]
-        [9, 12, 13]
+        ...     train = Pipeline("train", stages=[TrainNgrams(f"{folder}/en.arpa", order=3)])
+        ...     train.run(InlineExecutor(), initial_tasks=rows).to_pandas().ngrams.tolist()
+        [9, 10, 11]
     """
 
     path: str | os.PathLike[str]
@@ -206,10 +206,11 @@ class NgramSuffixes(BarrierStage[DocumentBatch]):
 
     def reduce_stages(self, url: str, options: Mapping[str, Any], splits: Splits) -> list[Stage]:
         index = ShuffleIndex.written(Directory(url, options), splits)
+        vocabulary = VocabularyFile.written(Directory(self.vocabulary_url, options))
         return [
             index.reader(index.partitions_for(_BLOCK), KEY, f"{self.name}_parts", ordered=False),
-            InterpolateNgrams(self.vocabulary_url, dict(options), name=f"{self.name}_interpolate"),
-            NgramSections(self, name=f"{self.training.name}_sections"),
+            InterpolateNgrams(vocabulary, name=f"{self.name}_interpolate"),
+            NgramSections(self, vocabulary, name=f"{self.training.name}_sections"),
         ]
 
 
@@ -219,9 +220,11 @@ class NgramSections(BarrierStage[DocumentBatch]):
 
     Args:
         suffixes: the round before.
+        vocabulary: the file of the words.
     """
 
     suffixes: NgramSuffixes
+    vocabulary: VocabularyFile
     name: str = "ngram_sections"
 
     def map_stages(self, url: str, options: Mapping[str, Any]) -> list[Stage]:
@@ -229,8 +232,7 @@ class NgramSections(BarrierStage[DocumentBatch]):
             url,
             mode="overwrite",
             storage_options=dict(options),
-            vocabulary_url=self.suffixes.vocabulary_url,
-            vocabulary_options=dict(options),
+            vocabulary=self.vocabulary,
             name=f"{self.name}_to_disk",
         )
         return [writer]
@@ -244,7 +246,7 @@ class NgramSections(BarrierStage[DocumentBatch]):
                 url,
                 dict(options),
                 tuple(file_names(Directory(url, options), splits)),
-                self.suffixes.vocabulary_url,
+                self.vocabulary,
                 self.suffixes.counts,
                 tuple(discount.amounts for discount in discounts),
                 tuple(discount.fallback for discount in discounts),

@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from dcurate import DaskExecutor, DocumentReader, InlineExecutor, LocalCluster, Pipeline
-from dcurate.learn import HeldBack, Learn, Training, TrainNgrams, train_ngrams
+from dcurate.learn import HeldBack, Learn, Training, TrainNgrams, ngram_rounds, train_ngrams
 from tests.learn.test_learn import DAMPED, SMALL, digest, texts, written
 from tests.learn.test_train_ngrams import drawn
 
@@ -76,6 +76,7 @@ def test_an_ngram_model_is_the_same_to_the_bit_for_any_workers_files_and_ranges(
         (4, 3, "3kB", 2**14),
     ):
         monkeypatch.setattr(train_ngrams, "_BLOCK", block)
+        monkeypatch.setattr(ngram_rounds, "_TEXTS", 2**10)  # of the process that runs inline
         folder, path = written(tmp_path / f"in-{files}", rows, files), tmp_path / f"{files}.arpa"
         executor = DaskExecutor({}, LocalCluster(n_workers=workers)) if workers else InlineExecutor()
         stages = [DocumentReader(str(folder), blocksize=blocksize), TrainNgrams(path, min_counts=(1, 1, 2))]
