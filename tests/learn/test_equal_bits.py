@@ -25,7 +25,7 @@ def test_the_model_is_the_same_to_the_bit_for_any_workers_files_and_batches(tmp_
     for number, row in enumerate(rows):
         row |= {"size": number * 37 % 100, "vector": [number * 11 % 17 / 7, number % 2 + number % 5 / 3]}
     digests = set()
-    for files, workers, blocksize in ((1, 0, "64MiB"), (3, 2, "4kB"), (7, 1, "2kB")):
+    for files, workers, blocksize in ((1, 0, "64MiB"), (3, 2, "4kB"), (7, 1, "2kB"), (2, 3, "9kB")):
         labels = written(tmp_path / f"labels-{files}", rows, files)
         model = tmp_path / f"model-{files}"
         learn = Learn(str(model), head_fields=["label", "grade"], held_back=HeldBack(site_field="url"), **features)
@@ -47,9 +47,10 @@ def kill_who_trains(killed: list[int], stop: threading.Event) -> None:
                     return
 
 
-def test_a_worker_that_is_killed_while_it_trains_changes_no_bit(tmp_path):
+@pytest.mark.parametrize("features", [SMALL, DAMPED])
+def test_a_worker_that_is_killed_while_it_trains_changes_no_bit(tmp_path, features):
     labels = written(tmp_path / "labels", texts(300), 4)
-    settings: dict[str, Any] = {"features": SMALL, "training": Training(epochs=3000, patience=None)}
+    settings: dict[str, Any] = {"features": features, "training": Training(epochs=3000, patience=None)}
     stages = [DocumentReader(str(labels)), Learn(str(tmp_path / "calm"), **settings)]
     Pipeline("learn", stages=stages).run(InlineExecutor(), observers=[])
     killed: list[int] = []
