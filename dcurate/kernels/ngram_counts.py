@@ -250,6 +250,46 @@ def keys_of_rows(words: Ngrams) -> Words:
 
 
 @njit(**OPTIONS)
+def _first_other(hashes: Words, layout: tuple[Offsets, Bytes], order: Ints, firsts: Ints) -> tuple[Scalar, Scalar]:
+    offsets, data = layout
+    count = 0
+    for place in range(order.size):
+        row = order[place]
+        if place == 0 or hashes[row] != hashes[firsts[count - 1]]:
+            firsts[count] = row
+            count += 1
+            continue
+        start, first = offsets[row], offsets[firsts[count - 1]]
+        size = offsets[row + 1] - start
+        same = size == offsets[firsts[count - 1] + 1] - first
+        for step in range(size if same else 0):
+            same = same and data[start + step] == data[first + step]
+        if not same:
+            return count, row
+    return count, -1
+
+
+def different_words(hashes: Words, offsets: Offsets, data: Bytes) -> tuple[Ints, int]:
+    """Return a row of each different hash, in the order of the hashes; and a row of another word, -1 if there is none.
+
+    Args:
+        hashes: hash of each word.
+        offsets: bounds of the words in ``data``.
+        data: UTF-8.
+
+    Examples:
+        >>> rows, other = different_words(np.array([8, 7, 8], np.uint64), np.arange(4), np.frombuffer(b"bab", np.uint8))
+        >>> rows.tolist(), other
+        ([1, 0], -1)
+    """
+    order = np.argsort(hashes, kind="stable")
+    firsts = np.empty(len(order), np.int64)
+    layout = frozen(offsets, np.int64), frozen(data, np.uint8)
+    count, other = _first_other(frozen(hashes, np.uint64), layout, frozen(order, np.int64), firsts)
+    return firsts[:count], int(other)
+
+
+@njit(**OPTIONS)
 def _take(data: Bytes, begins: Ints, offsets: Offsets, out: Bytes) -> None:
     for row in range(begins.size):
         for step in range(offsets[row + 1] - offsets[row]):

@@ -30,6 +30,7 @@ from dcurate.learn.ngram_rows import (
     PART,
     WORD,
     VocabularyFile,
+    Words,
     adjusted,
     interpolated,
     lengths_of,
@@ -200,8 +201,8 @@ class NormalizeContexts(ProcessingStage[DocumentBatch, DocumentBatch]):
             (done.contexts, np.full(len(done.contexts), np.nan), done.context_backoffs),
         ]
         if single.any():
-            parts = (self._words(number) for number in range(len(self.words.partition_bytes)))
-            vocabulary = vocabulary_of(list(parts), words[single, -1], counts[single])
+            parts = [self._words(number) for number, size in enumerate(self.words.partition_bytes) if size]
+            vocabulary = vocabulary_of(parts, words[single, -1], counts[single])
             VocabularyFile(Directory(self.url, self.options)).save(vocabulary)
             unigrams = np.zeros((len(vocabulary.hashes), words.shape[1]), np.uint64)
             unigrams[:, -1] = vocabulary.hashes
@@ -209,13 +210,10 @@ class NormalizeContexts(ProcessingStage[DocumentBatch, DocumentBatch]):
         ngrams, chances, backoffs = (np.concatenate(column) for column in zip(*columns, strict=True))
         return task.with_data(ngram_table(ngrams, suffix_keys(ngrams), **{PART: chances, BACKOFF: backoffs}))
 
-    def _words(self, partition: int) -> tuple[Any, list[str]]:
-        """The hashes and texts of the different words of a partition."""
-        table = self.words.read(partition)
-        if not table.num_rows:
-            return np.zeros(0, np.uint64), []
-        pairs = dict.fromkeys(zip(numbers(table, HASH).tolist(), values(table, WORD), strict=True))
-        return np.array([pair[0] for pair in pairs], np.uint64), [pair[1] for pair in pairs]
+    def _words(self, partition: int) -> Words:
+        """The different words of a partition."""
+        table = self.words.read(partition, ordered=False)
+        return Words.of(numbers(table, HASH), *text_column(table, WORD))
 
 
 @dataclass

@@ -14,7 +14,18 @@ import numpy.typing as npt
 from dcurate.errors import DataError
 from dcurate.frames.columns import byte_rows, matrix_of, table_of
 from dcurate.fs.stores import Directory
-from dcurate.kernels.ngram_counts import BEGIN, END, UNKNOWN, Ngrams, find_places, keys_of_rows, number_rows, slots_of
+from dcurate.kernels.ngram_counts import (
+    BEGIN,
+    END,
+    UNKNOWN,
+    Ngrams,
+    different_words,
+    find_places,
+    keys_of_rows,
+    number_rows,
+    slots_of,
+    take_spans,
+)
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -231,41 +242,59 @@ class VocabularyFile:
 _held: dict[tuple[str, str], Vocabulary] = {}
 
 
-def vocabulary_of(
-    words: Sequence[tuple[npt.NDArray[np.uint64], list[str]]], hashes: npt.NDArray[np.uint64], befores: Ints
-) -> Vocabulary:
+class Words(NamedTuple):
+    """Different words: hashes, ascending, and bounds and bytes of the words."""
+
+    hashes: npt.NDArray[np.uint64]
+    offsets: Ints
+    data: npt.NDArray[np.uint8]
+
+    @classmethod
+    def of(cls, hashes: npt.NDArray[np.uint64], offsets: Ints, data: npt.NDArray[np.uint8]) -> Words:
+        """Return the different ones of words.
+
+        Raises:
+            DataError: two of them have the same hash.
+        """
+        rows, other = different_words(hashes, offsets, data)
+        if other >= 0:
+            first = int(rows[-1])
+            names = [data[offsets[row] : offsets[row + 1]].tobytes().decode() for row in (first, other)]
+            raise DataError(f"the words {names[0]!r} and {names[1]!r} have the same hash; leave one of them out")
+        return cls(hashes[rows], *take_spans(data, offsets[rows], offsets[rows + 1]))
+
+    @classmethod
+    def joined(cls, parts: Sequence[Words]) -> Words:
+        """Return the different words of several parts."""
+        sizes = np.cumsum([0, *(len(part.data) for part in parts)]).tolist()
+        offsets = [part.offsets[:-1] + size for part, size in zip(parts, sizes, strict=False)]
+        bounds = np.concatenate([*offsets, np.array(sizes[-1:])])
+        data = np.concatenate([part.data for part in parts])
+        return cls.of(np.concatenate([part.hashes for part in parts]), bounds, data)
+
+
+def vocabulary_of(words: Sequence[Words], hashes: npt.NDArray[np.uint64], befores: Ints) -> Vocabulary:
     """Return the 1-grams with their probabilities; a share of these goes to unknown words.
 
     Args:
-        words: hashes and texts of words, in parts whose hashes ascend from part to part.
+        words: the words, in parts.
         hashes: those of words and `END`; one may be there several times.
         befores: of each, how many different words are before it.
 
     Raises:
         DataError: two words have the same hash.
     """
-    names: dict[int, str] = {int(mark): name for mark, name in ((BEGIN, "<s>"), (END, "</s>"), (UNKNOWN, "<unk>"))}
-    for part, texts in words:
-        for value, text in zip(part.tolist(), texts, strict=True):
-            if names.setdefault(value, text) != text:
-                raise DataError(f"the words {names[value]!r} and {text!r} have the same hash; leave one of them out")
-    known, places = np.unique(hashes, return_inverse=True)
-    counts = sums(befores, places, len(known))
+    marks = Words(np.array([BEGIN, END, UNKNOWN]), np.array([0, 3, 7, 12]), np.frombuffer(b"<s></s><unk>", np.uint8))
+    everyone, offsets, data = Words.joined([*words, marks])
+    slots = slots_of(everyone)
+    counts = sums(befores, find_places(everyone, slots, hashes).astype(np.int64), len(everyone))
     discounts = Discounts.of([int((counts == times).sum()) for times in (1, 2, 3, 4)])
     amounts, levels = np.array(discounts.amounts), np.minimum(counts, 3)
     total = int(counts.sum())
     left = sum(amounts[level] * int((levels == level).sum()) for level in (1, 2, 3)) / total
-    everyone = np.array(sorted(names), np.uint64)
-    chances = np.zeros(len(everyone))
-    chances[np.searchsorted(everyone, known)] = (counts - amounts[levels]) / total
-    chances += left / (len(everyone) - 1)  # <s> is never predicted
+    chances = (counts - amounts[levels]) / total + left / (len(everyone) - 1)  # <s> is never predicted
     chances[np.searchsorted(everyone, BEGIN)] = 1.0
-    texts_ = [names[value].encode() for value in everyone.tolist()]
-    offsets = np.cumsum([0, *map(len, texts_)], dtype=np.int64)
-    data = np.frombuffer(b"".join(texts_), np.uint8)
-    return Vocabulary(
-        everyone, chances, offsets, data, amounts, np.array([int(discounts.fallback)]), slots_of(everyone)
-    )
+    return Vocabulary(everyone, chances, offsets, data, amounts, np.array([int(discounts.fallback)]), slots)
 
 
 def interpolated(
