@@ -12,13 +12,22 @@ import numpy as np
 
 from dcurate.core.batch import BatchKey, FileGroup, FilePart
 from dcurate.core.stage import NodeInfo, ProcessingStage, SourceStage, Spec, WorkerMetadata
-from dcurate.frames.columns import numbers, table_of, values
+from dcurate.frames.columns import numbers, rows_at, table_of, values
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.text import TextColumn, column_of, from_text, text_column
 from dcurate.fs.stores import Directory
 from dcurate.fs.temporary import scratch_folder
 from dcurate.hub.tokenizer_files import load_sentencepiece
-from dcurate.kernels.ngram_counts import has_words, keys_of_rows, list_ngrams, list_tokens, number_rows, take_spans
+from dcurate.kernels.ngram_counts import (
+    END,
+    UNKNOWN,
+    has_words,
+    keys_of_rows,
+    list_ngrams,
+    list_tokens,
+    number_rows,
+    take_spans,
+)
 from dcurate.kernels.ngram_lines import arpa_lines
 from dcurate.learn.ngram_rows import (
     BACKOFF,
@@ -47,7 +56,7 @@ from dcurate.text.filter_run import FilterRun, Verdict
 from dcurate.text.ngram_models import NgramModel, split_pieces
 from dcurate.text.signals import Needs
 
-#: Folders of the n-grams and of the words of texts, below that of the first round.
+#: Folders of n-grams, and of words with their texts or counts, below those of the first two rounds.
 NGRAMS, WORDS = "ngrams/", "words/"
 #: Note of a file: for each length the number of n-grams that occur 1, 2, 3 and 4 times, of all, and of those kept.
 COUNTS = "counts"
@@ -55,7 +64,7 @@ _LINES = "lines"
 _PIECE = 2**24
 #: Bytes of texts whose n-grams are counted at a time.
 _TEXTS = 2**22
-_HALF, _UPPER = np.uint64(32), np.uint64(2**64 - 2**32)
+_UPPER_BITS = np.uint64(48)
 
 
 @dataclass(kw_only=True)
@@ -154,38 +163,47 @@ class AdjustCounts(ProcessingStage[DocumentBatch, DocumentBatch]):
 
 @dataclass
 class CountWriter(ShuffleWriter):
-    """Writes n-grams by their contexts, with the counts of their counts."""
+    """Writes n-grams by their contexts, with the counts of their counts, and the counts of words.
+
+    The words that end sentences stay among the n-grams, so that their batch makes the vocabulary.
+    """
 
     order: int = 5
     name: str = "count_writer"
 
     def _write(self, table: Any, key: BatchKey, folder: str) -> Iterator[FilePart]:
-        lengths, counts, kept = lengths_of(ngrams_of(table)), numbers(table, COUNT), numbers(table, KEPT)
+        words, counts, kept = ngrams_of(table), numbers(table, COUNT), numbers(table, KEPT)
+        lengths = lengths_of(words)
         notes = np.zeros((self.order + 1, 6), np.int64)
         for times in (1, 2, 3, 4):
             notes[:, times - 1] = np.bincount(lengths[counts == times], minlength=self.order + 1)
         notes[:, 4] = np.bincount(lengths, minlength=self.order + 1)
         notes[:, 5] = np.bincount(lengths[kept], minlength=self.order + 1)
-        yield self.ranges(table, key, self.by, folder, counts=notes)
+        single = lengths == 1
+        stays = np.flatnonzero(~single | (words[:, -1] == END))
+        yield self.ranges(rows_at(table, stays), key, self.by, NGRAMS, counts=notes)
+        yield self.ranges(table_of({HASH: words[single, -1], COUNT: counts[single]}), key, HASH, WORDS)
 
 
 @dataclass
 class NormalizeContexts(ProcessingStage[DocumentBatch, DocumentBatch]):
     """Gives the discounted parts of probabilities, and the backoffs of contexts, with keys of the last two words.
 
-    The batch with the 1-grams writes the vocabulary.
+    The batch with the end of sentences writes the vocabulary.
 
     Args:
         url: the folder of the round, for the vocabulary.
         options: fsspec's ``storage_options`` for it.
         amounts: for each length from 0 the discounts of counts 0 to 3.
         words: the words of all texts.
+        counts: the counts of words.
     """
 
     url: str
     options: dict[str, Any]
     amounts: tuple[tuple[float, float, float, float], ...]
     words: ShufflePartitions
+    counts: ShufflePartitions
     name: str = "normalize_contexts"
 
     def settings(self) -> dict[str, Any]:
@@ -196,19 +214,22 @@ class NormalizeContexts(ProcessingStage[DocumentBatch, DocumentBatch]):
         words, counts, kept = ngrams_of(table), numbers(table, COUNT), numbers(table, KEPT)
         single = lengths_of(words) == 1
         done = normalized(words[~single], counts[~single], kept[~single], np.array(self.amounts))
-        columns = [
-            (done.words, done.parts, done.backoffs),
-            (done.contexts, np.full(len(done.contexts), np.nan), done.context_backoffs),
-        ]
+        contexts, backoffs = done.contexts, done.context_backoffs
         if single.any():
-            parts = [self._words(number) for number, size in enumerate(self.words.partition_bytes) if size]
-            vocabulary = vocabulary_of(parts, words[single, -1], counts[single])
-            VocabularyFile(Directory(self.url, self.options)).save(vocabulary)
-            unigrams = np.zeros((len(vocabulary.hashes), words.shape[1]), np.uint64)
-            unigrams[:, -1] = vocabulary.hashes
-            columns.append((unigrams, vocabulary.chances, np.zeros(len(unigrams))))
-        ngrams, chances, backoffs = (np.concatenate(column) for column in zip(*columns, strict=True))
-        return task.with_data(ngram_table(ngrams, suffix_keys(ngrams), **{PART: chances, BACKOFF: backoffs}))
+            self._write_vocabulary()
+            without = np.zeros((2, words.shape[1]), np.uint64)  # what no word is after
+            without[:, -1] = END, UNKNOWN
+            contexts, backoffs = np.concatenate([contexts, without]), np.concatenate([backoffs, np.ones(2)])
+        ngrams = np.concatenate([done.words, contexts])
+        parts = np.concatenate([done.parts, np.full(len(contexts), np.nan)])
+        columns = {PART: parts, BACKOFF: np.concatenate([done.backoffs, backoffs])}
+        return task.with_data(ngram_table(ngrams, suffix_keys(ngrams), **columns))
+
+    def _write_vocabulary(self) -> None:
+        words = [self._words(number) for number, size in enumerate(self.words.partition_bytes) if size]
+        tables = (self.counts.read(number, ordered=False) for number in range(len(self.counts.partition_bytes)))
+        counts = ((numbers(table, HASH), numbers(table, COUNT)) for table in tables if table.num_rows)
+        VocabularyFile(Directory(self.url, self.options)).save(vocabulary_of(words, counts))
 
     def _words(self, partition: int) -> Words:
         """The different words of a partition."""
@@ -257,13 +278,13 @@ class SectionWriter(ChunkWriter):
         vocabulary = self.vocabulary.load()
         words, keys = ngrams_of(table), numbers(table, KEY)
         order, chances, after = words.shape[1], numbers(table, CHANCE), numbers(table, BACKOFF)
-        # The upper half of the key, by whose ranges the files are made, and then of a key of all words.
-        places = keys & _UPPER | keys_of_rows(words) >> _HALF
+        # The upper bits of the key, by whose ranges the files are made, and then a key of all words.
+        places, checks = (keys >> _UPPER_BITS).astype(np.uint16), keys_of_rows(words)
         lengths = lengths_of(words)
         tables = []
         for length in range(1, order + 1):
             rows = np.flatnonzero(lengths == length)
-            rows = rows[np.argsort(places[rows])]
+            rows = rows[np.lexsort((checks[rows], places[rows]))]
             names = vocabulary.places(words[rows, order - length :])
             ends = None if length == order else after[rows]
             lines = arpa_lines(chances[rows], names, (vocabulary.offsets, vocabulary.data), ends)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, NamedTuple
@@ -273,13 +273,12 @@ class Words(NamedTuple):
         return cls.of(np.concatenate([part.hashes for part in parts]), bounds, data)
 
 
-def vocabulary_of(words: Sequence[Words], hashes: npt.NDArray[np.uint64], befores: Ints) -> Vocabulary:
+def vocabulary_of(words: Sequence[Words], counts: Iterable[tuple[npt.NDArray[np.uint64], Ints]]) -> Vocabulary:
     """Return the 1-grams with their probabilities; a share of these goes to unknown words.
 
     Args:
         words: the words, in parts.
-        hashes: those of words and `END`; one may be there several times.
-        befores: of each, how many different words are before it.
+        counts: hashes of words and `END`, and how many different words are before each, in parts, which are added up.
 
     Raises:
         DataError: two words have the same hash.
@@ -287,12 +286,14 @@ def vocabulary_of(words: Sequence[Words], hashes: npt.NDArray[np.uint64], before
     marks = Words(np.array([BEGIN, END, UNKNOWN]), np.array([0, 3, 7, 12]), np.frombuffer(b"<s></s><unk>", np.uint8))
     everyone, offsets, data = Words.joined([*words, marks])
     slots = slots_of(everyone)
-    counts = sums(befores, find_places(everyone, slots, hashes).astype(np.int64), len(everyone))
-    discounts = Discounts.of([int((counts == times).sum()) for times in (1, 2, 3, 4)])
-    amounts, levels = np.array(discounts.amounts), np.minimum(counts, 3)
-    total = int(counts.sum())
+    befores = np.zeros(len(everyone), np.int64)
+    for hashes, part in counts:
+        np.add.at(befores, find_places(everyone, slots, hashes), part)
+    discounts = Discounts.of([int((befores == times).sum()) for times in (1, 2, 3, 4)])
+    amounts, levels = np.array(discounts.amounts), np.minimum(befores, 3)
+    total = int(befores.sum())
     left = sum(amounts[level] * int((levels == level).sum()) for level in (1, 2, 3)) / total
-    chances = (counts - amounts[levels]) / total + left / (len(everyone) - 1)  # <s> is never predicted
+    chances = (befores - amounts[levels]) / total + left / (len(everyone) - 1)  # <s> is never predicted
     chances[np.searchsorted(everyone, BEGIN)] = 1.0
     return Vocabulary(everyone, chances, offsets, data, amounts, np.array([int(discounts.fallback)]), slots)
 
@@ -304,7 +305,7 @@ def interpolated(
 
     Args:
         words: n-grams and contexts, all whose last two words are the same.
-        parts: the discounted parts of probabilities; NaN for contexts.
+        parts: the discounted parts of probabilities; NaN for contexts, which all words are.
         backoffs: backoffs of the contexts of n-grams, and of contexts.
         vocabulary: the words with the probabilities of 1-grams.
     """
@@ -313,10 +314,11 @@ def interpolated(
     contexts = np.isnan(parts)
     after = np.ones(len(firsts))
     after[groups[contexts]] = backoffs[contexts]
-    rows = np.flatnonzero(~contexts)
-    words, parts, backoffs, after = words[rows], parts[rows], backoffs[rows], after[groups[rows]]
-    lengths, chances = lengths_of(words), parts.copy()
-    shorter = np.zeros(0, np.int64)
+    rows = np.flatnonzero(~contexts | (lengths_of(words) == 1))
+    words, chances, backoffs, after = words[rows], parts[rows], backoffs[rows], after[groups[rows]]
+    lengths = lengths_of(words)
+    shorter = np.flatnonzero(lengths == 1)
+    chances[shorter] = vocabulary.chances[vocabulary.places(words[shorter, -1])]
     for length in range(2, order + 1):
         here = np.flatnonzero(lengths == length)
         if length == 2:

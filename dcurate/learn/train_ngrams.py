@@ -143,12 +143,16 @@ class TrainNgrams(BarrierStage[DocumentBatch]):
         ngrams, words = (ShuffleIndex.written(folder, splits, place) for place in (NGRAMS, WORDS))
         if not ngrams.rows:
             raise DataError(f"{self.name}: no text has words to train on")
-        partitions = words.partitions(equal_edges(words.partitions_for(_BLOCK)), HASH, f"{self.name}_words")
         return [
             ngrams.reader(ngrams.partitions_for(_BLOCK), KEY, f"{self.name}_ngrams", ordered=False),
             AdjustCounts(self.least_counts(), name=f"{self.name}_adjust"),
-            NgramContexts(self, partitions, name=f"{self.name}_contexts"),
+            NgramContexts(self, _by_hash(words, f"{self.name}_words"), name=f"{self.name}_contexts"),
         ]
+
+
+def _by_hash(words: ShuffleIndex, name: str) -> ShufflePartitions:
+    """Rows of words by ranges of their hashes."""
+    return words.partitions(equal_edges(words.partitions_for(_BLOCK)), HASH, name)
 
 
 @dataclass
@@ -170,13 +174,15 @@ class NgramContexts(BarrierStage[DocumentBatch]):
         return [CountWriter(url, mode="overwrite", storage_options=dict(options), by=KEY, order=order, name=name)]
 
     def reduce_stages(self, url: str, options: Mapping[str, Any], splits: Splits) -> list[Stage]:
-        index = ShuffleIndex.written(Directory(url, options), splits)
+        folder = Directory(url, options)
+        index, words = (ShuffleIndex.written(folder, splits, place) for place in (NGRAMS, WORDS))
+        of_words = _by_hash(words, f"{self.name}_words")
         counts = sums_of_notes([file.notes[COUNTS] for file in index.indexes])
         discounts = tuple(map(Discounts.of, counts[:, :4].tolist()))
         amounts = tuple(discount.amounts for discount in discounts)
         return [
             index.reader(index.partitions_for(_BLOCK), KEY, f"{self.name}_counts", ordered=False),
-            NormalizeContexts(url, dict(options), amounts, self.words, name=f"{self.name}_normalize"),
+            NormalizeContexts(url, dict(options), amounts, self.words, of_words, name=f"{self.name}_normalize"),
             NgramSuffixes(
                 self.training, url, discounts, tuple(counts[:, 4].tolist()), name=f"{self.training.name}_suffixes"
             ),

@@ -169,6 +169,14 @@ def test_the_probabilities_of_all_words_after_any_context_sum_to_1(tmp_path, ord
         assert sum(10 ** chance(model, (*context, word)) for word in words) == pytest.approx(1, abs=1e-5), context
 
 
+def test_the_order_of_many_texts_changes_no_bit(tmp_path):
+    numbers = np.random.default_rng(0).integers(0, 3000, (3000, 100)).tolist()
+    texts = [" ".join(map(str, row)) for row in numbers]
+    for name, rows in (("a", texts), ("b", texts[::-1])):
+        trained(tmp_path / f"{name}.arpa", rows, order=3)
+    assert (tmp_path / "a.arpa").read_bytes() == (tmp_path / "b.arpa").read_bytes()
+
+
 def library(path: Path) -> Any:
     if sys.version_info >= (3, 13):
         pytest.skip("kenlm 0.3.0, which reads the model, does not build on Python 3.13 or newer; use 3.12")
@@ -265,5 +273,5 @@ def test_two_words_of_one_hash_are_refused():
         Words.of(hashes, np.array([0, 1, 2]), word)
     parts = [Words.of(hashes[:1], np.array([0, size]), word) for size in (1, 2)]
     with pytest.raises(DataError, match="'a' and 'ab' have the same hash"):
-        vocabulary_of(parts, np.array([5, END], np.uint64), np.array([1, 1]))
+        vocabulary_of(parts, [(np.array([5, END], np.uint64), np.array([1, 1]))])
     assert len({int(BEGIN), int(END), int(UNKNOWN)}) == 3
