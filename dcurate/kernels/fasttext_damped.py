@@ -25,7 +25,7 @@ from dcurate.kernels.fasttext import (
     list_word_ngrams,
     new_lists,
 )
-from dcurate.kernels.fasttext_training import Heads, answer
+from dcurate.kernels.fasttext_training import Heads, answer_all
 from dcurate.kernels.layout import (
     ALLOCATING,
     INLINE,
@@ -244,11 +244,7 @@ def _score_texts(
             for ngram in range(listed):
                 bucket = np.int64(lists.rows[ngram])
                 weights += np.float64(_add_bucket(network, counting, bucket, np.int64(1), total))
-        share = np.float32(1.0 / max(weights, np.float64(1)))
-        for step in range(total.size):
-            total[step] *= share
-        for head in range(heads.kinds.size):
-            answer(heads, head, network.weights, total, out[place])
+        answer_all(heads, network.weights, total, weights, out[place])
 
 
 @njit(**OPTIONS)

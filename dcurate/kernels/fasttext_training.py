@@ -255,6 +255,16 @@ def answer(heads: Heads, head: Scalar, weights: Floats, hidden: Floats, out: Flo
 
 
 @njit(**INLINE)
+def answer_all(heads: Heads, weights: Floats, total: Floats, count: Scalar, out: Floats) -> None:
+    """Write the answers of all heads to a text; ``total`` is a sum of vectors, and becomes their mean."""
+    share = np.float32(1.0 / max(count, 1))
+    for step in range(total.size):
+        total[step] *= share
+    for head in range(heads.kinds.size):
+        answer(heads, head, weights, total, out)
+
+
+@njit(**INLINE)
 def loss_of(heads: Heads, head: Scalar, target: Scalar, out: Floats) -> Scalar:
     """The loss of a head's answer."""
     first = heads.starts[head]
