@@ -305,7 +305,7 @@ def size(given: Labelled, documents: int) -> dict[str, Any]:
         return {"docs": documents, "cpu_s": round(time.process_time() - start, 1)}
 
 
-def encoder_sections(corpus: str) -> dict[str, Any]:
+def encoder_sections(corpus: Path) -> dict[str, Any]:
     """The figures of encoders, where their benchmark is there."""
     try:
         learn_encoders = importlib.import_module("benchmarks.learn_encoders")
@@ -348,7 +348,7 @@ def run(argv: Sequence[str] | None = None) -> None:
     if options.documents:
         figures["size"] = size(given, options.documents)
     if "encoders" in options.parts:
-        figures |= encoder_sections(str(options.corpus))
+        figures |= encoder_sections(options.corpus)
     for part in ("serve", "thresholds", "equal", "size"):
         if part in figures:
             print(part, json.dumps(figures[part], indent=1))
