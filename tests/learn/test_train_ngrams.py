@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import numpy as np
 import pytest
 import sentencepiece
@@ -45,7 +46,7 @@ def drawn(texts: int, seed: int = 1, words: int = 60) -> list[str]:
     ]
 
 
-def trained(path: Path, texts: Sequence[str | None], **settings: Any) -> list[dict[str, Any]]:
+def trained(path: Path | str, texts: Sequence[str | None], **settings: Any) -> list[dict[str, Any]]:
     rows = DocumentBatch(data=table_of({"text": texts}))
     stages = [TrainNgrams(path, **settings)]
     result = Pipeline("train", stages=stages).run(InlineExecutor(), initial_tasks=[rows], observers=[])
@@ -242,6 +243,19 @@ def test_texts_without_words_are_dropped_and_counted(tmp_path):
     assert (counts.rows_in, counts.rows_out, counts.dropped) == (5, 2, {"no_words": 3})
     trained(tmp_path / "b.arpa", ["a b", "b c"], order=2)
     assert (tmp_path / "a.arpa").read_bytes() == (tmp_path / "b.arpa").read_bytes()
+
+
+@pytest.mark.parametrize("url", ["memory://models/en.arpa", "memory://en.arpa"])
+def test_a_model_is_written_to_a_url_and_not_over_another(tmp_path, url):
+    memory = fsspec.filesystem("memory")
+    try:
+        trained(url, ["a b", "b c"], order=2)
+        trained(tmp_path / "a.arpa", ["a b", "b c"], order=2)
+        assert memory.cat(url) == (tmp_path / "a.arpa").read_bytes()
+        with pytest.raises(DataError, match="is there; use mode='overwrite'"):
+            trained(url, ["a b", "b c"], order=2)
+    finally:
+        memory.rm("/", recursive=True)
 
 
 def test_bad_input_is_refused_in_one_sentence(tmp_path):
