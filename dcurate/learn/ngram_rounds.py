@@ -38,8 +38,8 @@ from dcurate.learn.ngram_rows import (
     KEY,
     PART,
     WORD,
+    NgramWords,
     VocabularyFile,
-    Words,
     adjusted,
     interpolated,
     lengths_of,
@@ -231,10 +231,10 @@ class NormalizeContexts(ProcessingStage[DocumentBatch, DocumentBatch]):
         counts = ((numbers(table, HASH), numbers(table, COUNT)) for table in tables if table.num_rows)
         VocabularyFile(Directory(self.url, self.options)).save(vocabulary_of(words, counts))
 
-    def _words(self, partition: int) -> Words:
+    def _words(self, partition: int) -> NgramWords:
         """The different words of a partition."""
         table = self.words.read(partition, ordered=False)
-        return Words.of(numbers(table, HASH), *text_column(table, WORD))
+        return NgramWords.of(numbers(table, HASH), *text_column(table, WORD))
 
 
 @dataclass

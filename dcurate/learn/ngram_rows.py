@@ -242,7 +242,7 @@ class VocabularyFile:
 _held: dict[tuple[str, str], Vocabulary] = {}
 
 
-class Words(NamedTuple):
+class NgramWords(NamedTuple):
     """Different words: hashes, ascending, and bounds and bytes of the words."""
 
     hashes: npt.NDArray[np.uint64]
@@ -250,7 +250,7 @@ class Words(NamedTuple):
     data: npt.NDArray[np.uint8]
 
     @classmethod
-    def of(cls, hashes: npt.NDArray[np.uint64], offsets: Ints, data: npt.NDArray[np.uint8]) -> Words:
+    def of(cls, hashes: npt.NDArray[np.uint64], offsets: Ints, data: npt.NDArray[np.uint8]) -> NgramWords:
         """Return the different ones of words.
 
         Raises:
@@ -264,7 +264,7 @@ class Words(NamedTuple):
         return cls(hashes[rows], *take_spans(data, offsets[rows], offsets[rows + 1]))
 
     @classmethod
-    def joined(cls, parts: Sequence[Words]) -> Words:
+    def joined(cls, parts: Sequence[NgramWords]) -> NgramWords:
         """Return the different words of several parts."""
         sizes = np.cumsum([0, *(len(part.data) for part in parts)]).tolist()
         offsets = [part.offsets[:-1] + size for part, size in zip(parts, sizes, strict=False)]
@@ -273,7 +273,7 @@ class Words(NamedTuple):
         return cls.of(np.concatenate([part.hashes for part in parts]), bounds, data)
 
 
-def vocabulary_of(words: Sequence[Words], counts: Iterable[tuple[npt.NDArray[np.uint64], Ints]]) -> Vocabulary:
+def vocabulary_of(words: Sequence[NgramWords], counts: Iterable[tuple[npt.NDArray[np.uint64], Ints]]) -> Vocabulary:
     """Return the 1-grams with their probabilities; a share of these goes to unknown words.
 
     Args:
@@ -283,8 +283,10 @@ def vocabulary_of(words: Sequence[Words], counts: Iterable[tuple[npt.NDArray[np.
     Raises:
         DataError: two words have the same hash.
     """
-    marks = Words(np.array([BEGIN, END, UNKNOWN]), np.array([0, 3, 7, 12]), np.frombuffer(b"<s></s><unk>", np.uint8))
-    everyone, offsets, data = Words.joined([*words, marks])
+    marks = NgramWords(
+        np.array([BEGIN, END, UNKNOWN]), np.array([0, 3, 7, 12]), np.frombuffer(b"<s></s><unk>", np.uint8)
+    )
+    everyone, offsets, data = NgramWords.joined([*words, marks])
     slots = slots_of(everyone)
     befores = np.zeros(len(everyone), np.int64)
     for hashes, part in counts:

@@ -28,7 +28,7 @@ from dcurate.frames.columns import table_of
 from dcurate.frames.text import column_of
 from dcurate.kernels.ngram_counts import BEGIN, END, UNKNOWN
 from dcurate.learn import TrainNgrams, train_ngrams
-from dcurate.learn.ngram_rows import Discounts, Words, vocabulary_of
+from dcurate.learn.ngram_rows import Discounts, NgramWords, vocabulary_of
 from dcurate.text import PerplexityFilter, ScoreBuckets, bucket_limits
 from dcurate.text.ngram_models import NgramModel
 
@@ -285,8 +285,8 @@ def test_bad_input_is_refused_in_one_sentence(tmp_path):
 def test_two_words_of_one_hash_are_refused():
     hashes, word = np.array([5, 5], np.uint64), np.frombuffer(b"ab", np.uint8)
     with pytest.raises(DataError, match="'a' and 'b' have the same hash"):
-        Words.of(hashes, np.array([0, 1, 2]), word)
-    parts = [Words.of(hashes[:1], np.array([0, size]), word) for size in (1, 2)]
+        NgramWords.of(hashes, np.array([0, 1, 2]), word)
+    parts = [NgramWords.of(hashes[:1], np.array([0, size]), word) for size in (1, 2)]
     with pytest.raises(DataError, match="'a' and 'ab' have the same hash"):
         vocabulary_of(parts, [(np.array([5, END], np.uint64), np.array([1, 1]))])
     assert len({int(BEGIN), int(END), int(UNKNOWN)}) == 3
