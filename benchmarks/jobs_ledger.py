@@ -21,7 +21,8 @@ from benchmarks.measure import called, job, machine, measure, peak_mb, plain, sa
 from dcurate.core.ledger import SplitRecord
 from dcurate.fs.stores import Directory
 from dcurate.io.ledger import DirectoryLedger, saved_records
-from dcurate.io.ledger_segments import FULL_RECORDS, _key, _line, _parsed
+from dcurate.io.ledger_files import JointSegment, key_of_split, line_of, parsed
+from dcurate.io.ledger_segments import FULL_RECORDS
 
 STAGES = 5
 FINGERPRINT = {"reader": "1", "writer": "2"}
@@ -51,15 +52,17 @@ def name(number: int) -> tuple[str, str]:
 def fill(folder: str, first: int, last: int, files: int) -> None:
     """Put splits into segments of a ledger that are full."""
     segments = saved_records(Directory(folder))
-    some = _parsed(b"".join(_line(record(number, files)) + b"\n" for number in range(FULL_RECORDS)))
+    some = parsed(b"".join(line_of(record(number, files)) + b"\n" for number in range(FULL_RECORDS)))
     for start in range(first, last, FULL_RECORDS):
         named = [name(number) for number in range(start, min(start + FULL_RECORDS, last))]
         table = some.slice(0, len(named))
         splits, versions = zip(*named, strict=True)
-        for place, values in enumerate((map(_key, splits), splits, versions)):
+        for place, values in enumerate((map(key_of_split, splits), splits, versions)):
             kind = table.schema.field(place)
             table = table.set_column(place, kind, pa.array(values, kind.type))
-        segments._write([table])
+        joint = JointSegment()
+        joint.add(table)
+        segments._write(joint)
 
 
 def write(folder: str, splits: int, files: int) -> dict[str, float]:

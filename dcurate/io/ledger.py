@@ -34,8 +34,8 @@ class DirectoryLedger:
 
     Records are written in segments that never change, each whole or not at all: when 512 are waiting, or when
     1% of the run's time (at least a second, at most ten seconds) has passed since the last one. Segments are joined, so
-    that a long run leaves few; see `dcurate.io.ledger_segments`. 16 bytes per split are held in memory. Open it after
-    the writer has prepared the directory.
+    that a long run leaves few; see `dcurate.io.ledger_segments`. Memory does not grow with the number of splits. Open
+    it after the writer has prepared the directory.
 
     Args:
         directory: the output directory.

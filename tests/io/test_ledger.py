@@ -317,7 +317,8 @@ def test_segments_of_earlier_versions_are_read(tmp_path):
 
 
 def test_splits_of_one_hash_are_told_apart(tmp_path, monkeypatch):
-    monkeypatch.setattr("dcurate.io.ledger_segments._key", lambda split: 7)
+    for module in ("ledger_segments", "ledger_files"):
+        monkeypatch.setattr(f"dcurate.io.{module}.key_of_split", lambda split: 7)
     for version in ("1", "2"):
         ledger = opened(tmp_path)
         for split in "abc":
