@@ -7,7 +7,6 @@ import logging
 import pickle
 import time
 import traceback
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -18,8 +17,6 @@ from distributed.diagnostics.plugin import SchedulerPlugin
 
 from dcurate.cluster import compat
 from dcurate.cluster.scale_api import DESIRED_WORKERS, OFFER, offered_shapes
-from dcurate.cluster.versions import difference
-from dcurate.cluster.versions import versions as own_versions
 from dcurate.cluster.worker_info import WorkerInfo
 from dcurate.engine.allocate.assignment import SlotClaim
 from dcurate.engine.allocate.division import RunDemand
@@ -27,8 +24,9 @@ from dcurate.engine.allocate.rates import Setup
 from dcurate.engine.allocate.requests import WorkerState
 from dcurate.engine.dask.account import torn_down
 from dcurate.engine.dask.event_loop import Pauses, collection_limit, in_thread
+from dcurate.engine.dask.joining import MESSAGES, RETIRED, JoiningWorkers
 from dcurate.engine.dask.observation import Observation, RunConfig, host_samples, run_view
-from dcurate.engine.dask.output import begin_relay, end_relay, interval_s
+from dcurate.engine.dask.output import begin_relay, end_relay
 from dcurate.engine.dask.records import OperatorRecord, SetupDeaths, WorkerRecord
 from dcurate.engine.dask.recycling import Recycler
 from dcurate.engine.dask.routing import TaskRouter
@@ -53,25 +51,10 @@ MIN_INTERVAL_S, POLICIES_S = 0.1, 300.0
 REST, MAX_REST_S = 19.0, 6.0
 #: A cluster counts as not scaled if nothing has asked for the wanted number of workers for this many seconds.
 ASKED_S = 120.0
-#: Dask keeps this many of the messages that it sent to a worker or the driver.
-MESSAGES = 10
-#: Number of workers from which messages to each are so rare that waiting for more of them costs more than it saves, and
-#: seconds between messages to the driver then.
-MANY_WORKERS, CLIENT_INTERVAL_S = 100, 0.02
 #: Share of its memory limit at which Dask pauses a worker; above it, memory is the likely cause of its death.
 NEARLY_FULL = 0.8
-#: The last status of workers that Dask takes away, and of all that leave in good order.
-RETIRED = ("retired", "closing_gracefully")
+#: The last status of workers that leave in good order.
 LEAVING = (*RETIRED, "closing")
-#: A nanny starts a worker again that was killed. One that ends this many times before it registers cannot start.
-EARLY_ENDS = 3
-#: Seconds after which a worker counts as absent that has not answered.
-ANSWER_S = 30.0
-
-_TAKES_NO_PART = "takes no part in the run"
-_SILENT = f"it has not for {ANSWER_S:g} seconds; its log says why, for example that it has no dcurate"
-_ENDED_EARLY = "it ended before it said what it has; its log says why, for example that it has no dcurate"
-
 #: Dask shows what loggers below its own say, and of others warnings only.
 _log = logging.getLogger("distributed.scheduler.dcurate")
 
@@ -103,11 +86,6 @@ class SlotManager(SchedulerPlugin):
         self._scale_to = ScaleTo(0)
         self._asked_at = -ASKED_S
         self._notices: set[str] = set()
-        self._left_out = set(config.left_out)
-        #: Workers that were asked to register: their nannies, and when; how often those of a nanny ended first.
-        self._asked: dict[str, tuple[str, float]] = {}
-        self._silent: set[str] = set()
-        self._ended_early: Counter[str] = Counter()
         self._setup_deaths = SetupDeaths()
         self._hosts_sent_at = 0.0
         self._last_with_workers = time.monotonic()
@@ -120,6 +98,7 @@ class SlotManager(SchedulerPlugin):
         self.scheduler = scheduler
         prefixes = {task_prefix(self.run, name): name for name in self.operators}
         self.router = TaskRouter(scheduler, prefixes, split_prefix(self.run))
+        self.joining = JoiningWorkers(self)
         self.slot_requests = SlotRequests(self.run, self.config, self.workers, self.router, self.recycler)
         self._end_rewording = compat.log_first_deaths(scheduler, lambda key: self.router.operator_of(key) is not None)
         runs = compat.extensions(scheduler).setdefault("dcurate", {})
@@ -151,37 +130,13 @@ class SlotManager(SchedulerPlugin):
 
     def add_worker(self, scheduler: Scheduler, worker: str) -> None:
         """Ask a worker to register. Dask calls it when one joins, or comes back; `start`, for those that are there."""
-        if self.ended or worker not in scheduler.workers or worker in self._left_out:
-            return
-        self._asked[worker] = str(scheduler.workers[worker].nanny or ""), time.monotonic()
-        installing = compat.plugin_under_way(scheduler, worker)
-        if installing is not None and not installing.done():
-            installing.add_done_callback(lambda _: self.add_worker(scheduler, worker))
-            return
-        compat.shorten_message_logs(scheduler, worker, MESSAGES)
-        if self.router.many_workers:
-            compat.send_at_once(scheduler, worker)
-        elif len(scheduler.workers) >= MANY_WORKERS:
-            self.router.many_workers = True
-            collection_limit.freeze()
-            compat.send_to_client_every(scheduler, self.client, CLIENT_INTERVAL_S)
-            for address in scheduler.workers:
-                compat.send_at_once(scheduler, address)
-        lines_s = interval_s(len(scheduler.workers)) if self.config.takes_lines else None
-        message = {"run": self.run, "lines_s": lines_s, "needs": self.config.needs}
-        compat.send_to_worker(scheduler, worker, {"op": "dcurate-describe", **message})
+        self.joining.ask(worker)
 
     def remove_worker(self, scheduler: Scheduler, worker: str, **_: Any) -> None:
         """Forget a worker. Dask calls it when one leaves or dies: its tasks fail, and the driver runs them again."""
         self.router.selector.remove_worker(worker)
-        self._left_out.discard(worker)
-        nanny = self._asked.pop(worker, (None, 0.0))[0]
+        self.joining.remove(worker)
         record = self.workers.pop(worker, None)
-        if nanny is not None and record is None and compat.last_status(scheduler, worker) not in RETIRED:
-            self._ended_early[nanny] += 1
-            if worker not in self._silent and (not nanny or self._ended_early[nanny] == EARLY_ENDS):
-                self.publish({"notice": f"worker {worker} {_TAKES_NO_PART}: {_ENDED_EARLY}"})
-        self._silent.discard(worker)
         self.share.remove_worker(worker)
         if record is None:
             return
@@ -257,11 +212,8 @@ class SlotManager(SchedulerPlugin):
 
     def on_register(self, worker: str, info: Mapping[str, Any], versions: Mapping[str, str], lacks: str) -> None:
         """Add a worker that sent its info, unless its versions are others or it lacks what the run needs."""
-        self._ended_early.pop(self._asked.pop(worker, ("", 0.0))[0], None)
-        self._silent.discard(worker)
-        differs = difference(own_versions(), versions).replace("this process", "the scheduler")
-        if differs or lacks:
-            self._leave_out(worker, f"it has {differs}" if differs else lacks)
+        if not self.joining.registered(worker, versions, lacks):
+            self._due.set()
             return
         state = self.scheduler.workers.get(worker)
         if state is not None:
@@ -275,12 +227,6 @@ class SlotManager(SchedulerPlugin):
             self.share.add_worker(info_of_worker)
             self._due.set()
 
-    def _leave_out(self, worker: str, reason: str) -> None:
-        """Give a worker no slots, and say why."""
-        self._left_out.add(worker)
-        self.publish({"notice": f"worker {worker} {_TAKES_NO_PART}: {reason}"})
-        self._due.set()
-
     def on_event(self, worker: str, event: dict[str, Any]) -> None:
         """Publish an event, which a worker sends when a task ends or a set-up fails.
 
@@ -288,7 +234,8 @@ class SlotManager(SchedulerPlugin):
         """
         lacked = event.get("cannot_load")
         if lacked and any(record.ready.get(lacked) for address, record in self.workers.items() if address != worker):
-            self._leave_out(worker, f"it {event['error'].removeprefix('worker ')}")
+            self.joining.leave_out(worker, f"it {event['error'].removeprefix('worker ')}")
+            self._due.set()
             return
         self.publish({**event, "worker": worker})
 
@@ -373,7 +320,7 @@ class SlotManager(SchedulerPlugin):
         elapsed: dict[str, float] = {}
         for address, record in list(self.workers.items()):
             state = scheduler.workers.get(address)
-            if state is not None and address in parts and address not in self._left_out:
+            if state is not None and address in parts and address not in self.joining.left_out:
                 workers.append(
                     (
                         parts[address],
@@ -395,7 +342,7 @@ class SlotManager(SchedulerPlugin):
                     if name is not None:
                         elapsed[name] = max(seconds, elapsed.get(name, 0.0))
             await pauses.maybe()
-        joined = len(scheduler.workers.keys() - self._left_out - self._silent)
+        joined = self.joining.present()
         if joined or OFFER in compat.extensions(scheduler):
             self._last_with_workers = now
         if self._started is None and workers:
@@ -471,7 +418,7 @@ class SlotManager(SchedulerPlugin):
         while True:
             await asyncio.sleep(TICK_S)
             collection_limit.check()
-            self._note_silence()
+            self.joining.note_silence()
             if time.monotonic() >= checked_at + WORKER_TICK_S * len(self.workers):
                 checked_at = time.monotonic()
                 await self._check_workers()
@@ -485,14 +432,6 @@ class SlotManager(SchedulerPlugin):
                 workers = self.scheduler.workers
                 known = [(record.info, workers[name]) for name, record in self.workers.items() if name in workers]
                 self.publish({"hosts": await in_thread(host_samples, known)})
-
-    def _note_silence(self) -> None:
-        """Count workers as absent that do not answer: some have failed to start, and Dask keeps them for minutes."""
-        now = time.monotonic()
-        for worker, (_, asked_at) in self._asked.items():
-            if now > asked_at + ANSWER_S and worker not in self._silent and worker not in self.workers:
-                self._silent.add(worker)
-                self.publish({"notice": f"worker {worker} {_TAKES_NO_PART} until it answers: {_SILENT}"})
 
     async def _check_workers(self) -> None:
         """Note which workers are paused and how large they are, and send stray tasks elsewhere."""

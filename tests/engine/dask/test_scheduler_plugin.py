@@ -25,8 +25,9 @@ from dcurate.engine.allocate.decide import decide as decide_slots
 from dcurate.engine.allocate.requests import OperatorRequest
 from dcurate.engine.dask import event_loop
 from dcurate.engine.dask.event_loop import SLICE_S, Pauses, in_thread
+from dcurate.engine.dask.joining import CLIENT_INTERVAL_S
 from dcurate.engine.dask.observation import RunConfig
-from dcurate.engine.dask.scheduler_plugin import CLIENT_INTERVAL_S, SlotManager
+from dcurate.engine.dask.scheduler_plugin import SlotManager
 from dcurate.engine.policies import balancing
 from dcurate.engine.serialization import pickled_policies
 from dcurate.policies import Policy, RunView, Suggestion
