@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import time
 import uuid
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self
 
 from dcurate.core.batch import Batch
 from dcurate.core.disk_map import DiskMap, decode_names, encode_names
+from dcurate.core.disk_queue import DiskQueue
 from dcurate.core.kernels import Kernels
 from dcurate.core.ledger import Ledger, RejectionSink, SplitRecord, check_accounts
 from dcurate.core.owner import present_owner
@@ -41,9 +41,6 @@ SAMPLE_S = 0.5
 
 #: Seconds in which splits are listed ahead at each sample: a small share of the time of the loop.
 LISTING_S = 0.025
-
-#: The most splits that are listed ahead of the tasks, each of about 400 bytes.
-MOST_AHEAD = 1_000_000
 
 
 @dataclass
@@ -186,7 +183,7 @@ class RunAccounting:
         self._compile_seconds = 0.0
         self._totals = {part.name: StageStats(part.name) for part in job.plan.parts}
         self._open: dict[int, _Open] = {}
-        self._ahead: deque[tuple[int, Batch]] = deque()
+        self._ahead = DiskQueue[tuple[int, Batch]]()
         self._exhausted = False
         self._number = 0
         operators = tuple(tuple(part.name for part in operator.parts) for operator in job.plan.operators)
@@ -236,13 +233,13 @@ class RunAccounting:
         """Return the first split that no earlier run has finished; None if there is none."""
         while not self._ahead and not self._exhausted:
             self._list_next()
-        return self._ahead[0][1] if self._ahead else None
+        return self._ahead.first[1] if self._ahead else None
 
     def _list_ahead(self, until: float) -> None:
         """List splits until a moment of the monotonic clock, so that the run knows early how many there are."""
         source = self.job.plan.parts[0]
         if isinstance(source, SourceStage) and source.lists_ahead and not self.job.by_need:
-            while not self._exhausted and len(self._ahead) < MOST_AHEAD and time.monotonic() < until:
+            while not self._exhausted and time.monotonic() < until:
                 self._list_next()
 
     def _list_next(self) -> None:
