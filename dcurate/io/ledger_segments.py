@@ -278,6 +278,7 @@ class LedgerSegments:
         for number in numbers:
             self._segments.pop(number, None)
         self._directory.remove(removed)
+        pa.default_memory_pool().release_unused()  # Arrow keeps some ten MB for the next join, which is far away
         return joined
 
     def _valid_of(self, number: int) -> Iterator[pa.Table]:
