@@ -53,6 +53,8 @@ _HOLDS = "dcurate-retirement"
 
 #: Seconds to wait for an answer of a worker; and of one that has sent the scheduler nothing for so long.
 ANSWER_S, SILENT_ANSWER_S = 10.0, 0.5
+#: Seconds between two looks at which workers are silent.
+_LOOK_S = 5.0
 
 #: Seconds that a worker that gets SIGTERM has to end its calls and to move results away, less than the 30 seconds after
 #: which SLURM and Kubernetes send SIGKILL.
@@ -118,18 +120,24 @@ def ask_workers(
         workers: addresses of the workers to ask; None for all.
     """
     limit_s = ANSWER_S if answer_s is None else answer_s
+    signs: dict[str, tuple[float, float]] = {}  # the last sign of each worker by the scheduler's clock, and when noted
 
     async def silent() -> tuple[set[str], set[str]]:
         """All workers, and those that have sent the scheduler nothing for some time."""
         known = (await client.scheduler.identity(n_workers=-1))["workers"]
-        latest = max((info["last_seen"] for info in known.values()), default=0.0)
-        return {*known}, {address for address, info in known.items() if latest - info["last_seen"] > ANSWER_S}
+        seen = {address: info["last_seen"] for address, info in known.items()}
+        now, latest = time.monotonic(), max(seen.values(), default=0.0)
+        for address, last in seen.items():
+            if signs.get(address, (0.0, 0.0))[0] != last:
+                signs[address] = last, now
+        quiet = (address for address in seen if latest - seen[address] > ANSWER_S or now - signs[address][1] > ANSWER_S)
+        return {*known}, {*quiet}
 
     async def ask(workers: Collection[str], limit_s: float) -> dict[str, Any]:
         call = client._run(function, *arguments, workers=list(workers), on_error="return", **options)
         task, end = asyncio.ensure_future(call), time.monotonic() + limit_s
         while not task.done():
-            await asyncio.wait({task}, timeout=min(ANSWER_S, max(0.0, end - time.monotonic())))
+            await asyncio.wait({task}, timeout=min(_LOOK_S, max(0.0, end - time.monotonic())))
             if not task.done() and (time.monotonic() >= end or (await silent())[1] & {*workers}):
                 task.cancel()
                 raise TimeoutError

@@ -35,6 +35,8 @@ LEASE_S, START_S, MAX_DOUBLED = 10.0, 60.0, 4
 MAX_DEATHS = 5
 #: Seconds for which a host gets no driver of a job after one has died there, if there are others.
 AVOID_S = 30.0
+#: Seconds after which a worker that has sent the scheduler nothing gets no driver.
+SILENT_S = 15.0
 #: Ended jobs that are listed; those of which the log is kept here, and which can be resumed; lines of a log.
 MAX_ENDED, MAX_RESUMABLE, MAX_LINES = 1000, 100, 20_000
 #: Characters of a log that are kept here, and of those of all jobs that ended.
@@ -366,8 +368,9 @@ class JobBoard(SchedulerPlugin):  # type: ignore[misc]
         try:
             worker = self._host_for(entry)
             if worker is None:
-                if entry.record.why != _NO_WORKERS:
-                    self._change(entry, why=_NO_WORKERS)
+                why = _SILENT_WORKERS if self.scheduler.running else _NO_WORKERS
+                if entry.record.why != why:
+                    self._change(entry, why=why)
                 return
             entry.worker, entry.token, entry.signed = worker, secrets.token_hex(8), time.monotonic()
             self._change(entry, state="starting", attempt=entry.record.attempt + 1, driver="")
@@ -385,9 +388,9 @@ class JobBoard(SchedulerPlugin):  # type: ignore[misc]
                 entry.starting = None
 
     def _host_for(self, entry: JobEntry) -> str | None:
-        """The worker with the fewest drivers, not one that was tried just now if there are others."""
+        """The worker with the fewest drivers, not one that was tried just now if there are others, or is silent."""
         now = time.monotonic()
-        running = [state.address for state in self.scheduler.running]
+        running = [state.address for state in self.scheduler.running if time.time() - state.last_seen < SILENT_S]
         fresh = [worker for worker in running if entry.avoided.get(worker, 0.0) < now]
         drivers = [other.worker for other in self._live() if other.token]
         return min(fresh or running, key=lambda worker: (drivers.count(worker), worker), default=None)
@@ -455,6 +458,7 @@ def _work_of(spec: Mapping[str, Any]) -> str:
 
 
 _NO_WORKERS = "the cluster has no workers that take work"
+_SILENT_WORKERS = f"the workers of the cluster have sent nothing for {SILENT_S:g} s; their logs may say why"
 
 
 async def _within(waiting: Any, seconds: float) -> None:

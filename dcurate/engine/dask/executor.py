@@ -53,7 +53,7 @@ from dcurate.engine.flow import Flow
 from dcurate.engine.policies.speculation import Speculation
 from dcurate.engine.policies.view import Policy
 from dcurate.engine.serialization import pickled, pickled_policies
-from dcurate.errors import DcurateError, PipelineError, ResourceError, RunError, StageError
+from dcurate.errors import DcurateError, PipelineError, ResourceError, RunError, StageError, listed
 from dcurate.fs.stores import Directory
 from dcurate.plan.operators import Plan
 
@@ -183,11 +183,17 @@ class DaskSession:
         shapes = client_offered_shapes(self.client)
         coming = workers_at(shapes, {kind: shape.maximum for kind, shape in shapes.items()})
         workers = [*(worker for worker in self._workers() if worker.kind not in shapes), *coming]
-        end = time.monotonic() + self.config.worker_timeout_s
+        end, warned = time.monotonic() + self.config.worker_timeout_s, False
         while not workers:  # one that came may be gone before it answers
+            silent = sorted(compat.identify_workers(self.client).keys() - self.left_out.keys())
             if time.monotonic() > end:
-                raise ResourceError("the workers of the cluster end before they can be asked what they have")
+                raise ResourceError(_why_no_worker(silent, self.config.worker_timeout_s))
+            if silent and not warned:
+                text = "worker %s does not answer; the run waits up to %g seconds for one that does"
+                _log.warning(text, listed(silent), self.config.worker_timeout_s)
+                warned = True
             self.held.append(wait_for_workers(self.client, self.config.worker_timeout_s))
+            time.sleep(RETRY_S)
             if not isinstance(self.cluster, ClientCluster | GatewayCluster):
                 ask_whom_it_reaches(self.client)
             self._leave_out_lacking(plan)
@@ -312,6 +318,21 @@ def _checked(policies: Sequence[Policy]) -> tuple[Policy, ...]:
         if not callable(getattr(policy, "run", None)):
             raise PipelineError(f"policies holds {policy!r}, which is not a policy: it has no method run(view)")
     return tuple(policies)
+
+
+def _why_no_worker(silent: Sequence[str], waited_s: float) -> str:
+    """Say why no worker could be asked what it has.
+
+    Args:
+        silent: addresses of the workers that are there.
+        waited_s: longest wait in seconds.
+    """
+    if not silent:
+        return "the workers of the cluster end before they can be asked what they have"
+    return (
+        f"worker {listed(silent)} does not answer, and none that does came within {waited_s:g} seconds; its log may "
+        "say why; end it, and start workers with 'dask worker' (worker_timeout_s says how long to wait)"
+    )
 
 
 def _have_gpus(workers: Iterable[WorkerState]) -> bool:

@@ -32,6 +32,10 @@ ANSWER_S = 30.0
 
 _TAKES_NO_PART = "takes no part in the run"
 _SILENT = f"it has not for {ANSWER_S:g} seconds; its log says why, for example that it has no dcurate"
+_QUIET = (
+    f"has sent nothing for {ANSWER_S:g} seconds, as it is stopped or a call keeps it from that; what it does is done "
+    "again elsewhere once Dask ends it, by its setting distributed.scheduler.worker-ttl"
+)
 _ENDED_EARLY = "it ended before it said what it has; its log says why, for example that it has no dcurate"
 
 
@@ -58,10 +62,12 @@ class JoiningWorkers:
 
     Attributes:
         left_out: addresses of the workers that take no part.
+        quiet: addresses of those that take part and have sent the scheduler nothing for `ANSWER_S` seconds.
     """
 
     def __init__(self, manager: JoinedRun) -> None:
         self.left_out = set(manager.config.left_out)
+        self.quiet: set[str] = set()
         self._manager = manager
         #: Workers that were asked to register: their nannies, and when; how often those of a nanny ended first.
         self._asked: dict[str, tuple[str, float]] = {}
@@ -121,15 +127,22 @@ class JoiningWorkers:
             if worker not in self._silent and (not nanny or self._ended_early[nanny] == EARLY_ENDS):
                 self._manager.publish({"notice": f"worker {worker} {_TAKES_NO_PART}: {_ENDED_EARLY}"})
         self._silent.discard(worker)
+        self.quiet.discard(worker)
 
     def present(self) -> int:
         """Return the number of workers that take part, or may once they have answered."""
         return len(self._manager.scheduler.workers.keys() - self.left_out - self._silent)
 
     def note_silence(self) -> None:
-        """Count workers as absent that do not answer: some have failed to start, and Dask keeps them for minutes."""
-        now = time.monotonic()
+        """Note which workers do not answer: some are stopped or failed to start, and Dask keeps them for minutes."""
+        now, latest = time.monotonic(), time.time() - ANSWER_S
         for worker, (_, asked_at) in self._asked.items():
             if now > asked_at + ANSWER_S and worker not in self._silent and worker not in self._manager.workers:
                 self._silent.add(worker)
                 self._manager.publish({"notice": f"worker {worker} {_TAKES_NO_PART} until it answers: {_SILENT}"})
+        for worker, state in self._manager.scheduler.workers.items():
+            if state.last_seen >= latest:
+                self.quiet.discard(worker)
+            elif worker in self._manager.workers and worker not in self.quiet:
+                self.quiet.add(worker)
+                self._manager.publish({"notice": f"worker {worker} {_QUIET}"})

@@ -343,7 +343,7 @@ class SlotManager(SchedulerPlugin):
                         elapsed[name] = max(seconds, elapsed.get(name, 0.0))
             await pauses.maybe()
         joined = self.joining.present()
-        if joined or OFFER in compat.extensions(scheduler):
+        if joined > len(self.joining.quiet) or OFFER in compat.extensions(scheduler):
             self._last_with_workers = now
         if self._started is None and workers:
             self._started = now

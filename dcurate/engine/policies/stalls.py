@@ -31,7 +31,7 @@ class StallDetection:
         timeout_s = self.worker_timeout_s or view.worker_timeout_s
         if view.workerless_s >= timeout_s:
             yield Stop(
-                f"the cluster has had no workers for {timeout_s:g} seconds; start some with 'dask "
+                f"the cluster has had no workers that answer for {timeout_s:g} seconds; start some with 'dask "
                 "worker' and run again with resume=True, or have runs wait longer with worker_timeout_s"
             )
         workers = view.workers.values()

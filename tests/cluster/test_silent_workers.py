@@ -1,0 +1,100 @@
+"""A worker that never answers, as its process is stopped: what waits for it says so, and ends or goes on."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from distributed import Client
+
+from dcurate import DaskExecutor, JsonlReader, JsonlWriter, Pipeline, ResourceError, submit
+from dcurate.cluster import compat
+from dcurate.events import Event, TaskDone
+from tests.conftest import scheduler_and_workers
+
+pytestmark = pytest.mark.cluster
+
+FILES = 30
+
+
+@contextmanager
+def worker_alone(folder: Path) -> Iterator[tuple[str, int]]:
+    """A scheduler with one worker: its address, and the process of the worker, which goes on at the end."""
+    with scheduler_and_workers(folder, "--no-nanny") as address:
+        with Client(address, set_as_default=False) as client:
+            [process] = client.run(os.getpid).values()
+        try:
+            yield address, process
+        finally:
+            os.kill(process, signal.SIGCONT)
+
+
+def pipeline(folder: Path) -> Pipeline:
+    (folder / "in").mkdir()
+    for number in range(FILES):
+        (folder / "in" / f"{number:02}.jsonl").write_text(f'{{"text": "{number}"}}\n')
+    reader, writer = JsonlReader(str(folder / "in"), files_per_partition=1), JsonlWriter(str(folder / "out"))
+    return Pipeline("silent", stages=[reader, writer])
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait less for answers of workers than a busy one may need."""
+    monkeypatch.setattr(compat, "ANSWER_S", 1.0)
+    monkeypatch.setattr(compat, "_LOOK_S", 0.5)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_run_whose_only_worker_never_answered_says_so_and_ends(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with worker_alone(tmp_path) as (address, process), caplog.at_level(logging.WARNING, "dcurate"):
+        os.kill(process, signal.SIGSTOP)
+        with pytest.raises(ResourceError, match=r"^worker 'tcp://.*' does not answer, and none .* within 2 seconds"):
+            pipeline(tmp_path).run(DaskExecutor({"worker_timeout_s": 2}, cluster=address), observers=[])
+    [notice] = [record.getMessage() for record in caplog.records if "does not answer" in record.getMessage()]
+    assert notice.endswith("does not answer; the run waits up to 2 seconds for one that does")
+
+
+class StopsAtFirstTask:
+    """Stops a process when a run has done its first task."""
+
+    def __init__(self, process: int) -> None:
+        self.process = process
+
+    def on_event(self, event: Event) -> None:
+        if isinstance(event, TaskDone):
+            os.kill(self.process, signal.SIGSTOP)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_run_whose_only_worker_falls_silent_says_so_and_ends(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with worker_alone(tmp_path) as (address, process), caplog.at_level(logging.WARNING, "dcurate"):
+        executor, began = DaskExecutor({"worker_timeout_s": 1}, cluster=address), time.monotonic()
+        with pytest.raises(ResourceError, match="had no workers that answer for 1 seconds"):
+            pipeline(tmp_path).run(executor, observers=[StopsAtFirstTask(process)])
+        assert time.monotonic() - began < 300  # it has 600 to tear its slots down
+    assert any("has sent nothing for 30 seconds" in record.getMessage() for record in caplog.records)
+
+
+def test_a_job_whose_only_worker_is_silent_waits_with_the_reason_and_goes_on(tmp_path: Path) -> None:
+    with worker_alone(tmp_path) as (address, process):
+        os.kill(process, signal.SIGSTOP)
+        job, end = submit(pipeline(tmp_path), address), time.monotonic() + 60
+        while "have sent nothing" not in job.describe().why and time.monotonic() < end:
+            time.sleep(0.2)
+        waiting = job.describe()
+        os.kill(process, signal.SIGCONT)
+        record = job.wait(120)
+    assert waiting.state == "waiting"
+    assert waiting.why == "the workers of the cluster have sent nothing for 15 s; their logs may say why"
+    assert record.state == "done", record
+    assert len(list((tmp_path / "out").glob("*.jsonl"))) == FILES
