@@ -21,10 +21,10 @@ from dcurate.fs.paths import full_address, open_store
 from dcurate.io.files import SourceFile, is_names, shown_name
 from dcurate.io.lakehouse.delta import DeltaTable
 from dcurate.io.lakehouse.fields import current_names, has_ids
+from dcurate.io.lakehouse.formats import check_library, table_of
 from dcurate.io.lakehouse.iceberg import IcebergTable
 from dcurate.io.lakehouse.lance import LanceTable
 from dcurate.io.lakehouse.table import LakeTable, StoredFile, TableVersion
-from dcurate.io.lakehouse.writer import check_library, table_of
 from dcurate.io.parquet import ParquetReader
 from dcurate.io.partition import LARGE, parse_bytes
 from dcurate.io.row_filter import Bounds, RowFilter

@@ -1,0 +1,45 @@
+"""Tables by the names of their formats."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dcurate.core.extras import missing, missing_dependency
+from dcurate.errors import PipelineError, nearest
+from dcurate.io.lakehouse.delta import DeltaTable
+from dcurate.io.lakehouse.iceberg import IcebergTable
+from dcurate.io.lakehouse.lance import LanceTable
+from dcurate.io.lakehouse.table import LakeTable
+
+FORMATS: dict[str, type[LakeTable]] = {"delta": DeltaTable, "iceberg": IcebergTable, "lance": LanceTable}
+
+
+def table_of(kind: str, path: str, options: Mapping[str, Any], catalog: Any, asks: str) -> LakeTable:
+    """Return the table of a format.
+
+    Args:
+        kind: the name of the format.
+        path: path of the table.
+        options: fsspec's ``storage_options``.
+        catalog: properties of the Iceberg catalog.
+        asks: what needs it, for the error.
+
+    Raises:
+        PipelineError: there is no such format, or a catalog where there is none.
+    """
+    if kind not in FORMATS:
+        raise PipelineError(f"{asks}: format={kind!r} is no format of a table{nearest(str(kind), FORMATS)}")
+    if catalog is not None and kind != "iceberg":
+        raise PipelineError(f"{asks}: only tables of Iceberg are in a catalog; leave out catalog= with {kind!r}")
+    return FORMATS[kind](path, options, catalog)
+
+
+def check_library(table: LakeTable, asks: str) -> None:
+    """Refuse a table whose library is not installed.
+
+    Raises:
+        ResourceError: it is not.
+    """
+    if missing([table.library]):
+        raise missing_dependency(asks, f"No module named {table.library!r}", "tables")
