@@ -263,9 +263,21 @@ class LedgerSegments:
             tier += 1
 
     def _join(self, numbers: Sequence[int]) -> list[int]:
+        """Join segments to new full ones and a last one, and remove them; return the numbers of the new ones."""
+        removed = [self._segments[number].name for number in numbers]
+        joined = self._write_joined(numbers)
+        for number in numbers:
+            self._segments.pop(number, None)
+            self._files.pop(number, None)
+        for place in [place for place in self._groups if place[0] not in self._segments]:
+            del self._groups[place]
+        self._directory.remove(removed)
+        pa.default_memory_pool().release_unused()  # Arrow keeps some ten MB for the next join, which is far away
+        return joined
+
+    def _write_joined(self, numbers: Sequence[int]) -> list[int]:
         """Write the valid records of segments to new full segments and a last one; return their numbers."""
         joined: list[int] = []
-        removed = [self._segments[number].name for number in numbers]
         joint = JointSegment()
         for number in numbers:
             for table in self._valid_of(number):
@@ -275,10 +287,6 @@ class LedgerSegments:
                 joint = JointSegment()
         if joint.rows:
             joined.append(self._write(joint))
-        for number in numbers:
-            self._segments.pop(number, None)
-        self._directory.remove(removed)
-        pa.default_memory_pool().release_unused()  # Arrow keeps some ten MB for the next join, which is far away
         return joined
 
     def _valid_of(self, number: int) -> Iterator[pa.Table]:
