@@ -19,9 +19,6 @@ from distributed import Scheduler, Worker
 from dcurate.cluster.worker_info import WorkerOverrides, detect, names, set_worker_info
 from dcurate.core.slot_gpus import SIMULATED
 from dcurate.errors import ResourceError
-from dcurate.jobs.board import PLUGIN as JOBS
-from dcurate.jobs.board import JobBoard
-from dcurate.ui.scheduler_store import PLUGIN, SchedulerStore
 
 T = TypeVar("T")
 
@@ -81,5 +78,10 @@ def dask_setup(server: Worker | Scheduler, **options: Any) -> Awaitable[None] | 
 
 
 async def _set_up_scheduler(scheduler: Scheduler, jobs_folder: str | None) -> None:
+    # Nannies and workers, which load this module, too, need none of it.
+    from dcurate.jobs.board import PLUGIN as JOBS  # noqa: PLC0415
+    from dcurate.jobs.board import JobBoard  # noqa: PLC0415
+    from dcurate.ui.scheduler_store import PLUGIN, SchedulerStore  # noqa: PLC0415
+
     await scheduler.register_scheduler_plugin(SchedulerStore(), PLUGIN, idempotent=True)
     await scheduler.register_scheduler_plugin(JobBoard(jobs_folder), JOBS, idempotent=True)
