@@ -9,6 +9,7 @@ replaces a queue of the worker's state machine, and `dcurate.cluster.probe` spea
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import importlib
 import logging
 import signal
@@ -25,7 +26,7 @@ from typing import Any, cast
 import dask
 import distributed.protocol
 import distributed.utils
-from distributed import Client, Nanny, Scheduler, SpecCluster, Status, Worker, as_completed
+from distributed import Client, Future, Nanny, Scheduler, SpecCluster, Status, Worker, as_completed
 from distributed._signals import wait_for_signals
 from distributed.collections import HeapSet
 from distributed.comm import CommClosedError
@@ -55,6 +56,8 @@ _HOLDS = "dcurate-retirement"
 ANSWER_S, SILENT_ANSWER_S = 10.0, 0.5
 #: Seconds between two looks at which workers are silent.
 _LOOK_S = 5.0
+#: Seconds between two calls of what is done while a result is fetched.
+_GATHER_S = 1.0
 
 #: Seconds that a worker that gets SIGTERM has to end its calls and to move results away, less than the 30 seconds after
 #: which SLURM and Kubernetes send SIGKILL.
@@ -180,9 +183,44 @@ def retry_tasks(client: Client, keys: Sequence[Any]) -> None:
     client.sync(client.scheduler.retry, keys=list(keys), client=client.id)
 
 
+def gather(client: Client, future: Future, meanwhile: Callable[[], None]) -> Any:
+    """Return the result of a task, as `Client.gather` does, which would wait without end for a worker that is stopped.
+
+    The worker is asked again after `ANSWER_S` seconds, then after twice as many and so on: another one may have the
+    result by then.
+
+    Args:
+        client: client of the cluster.
+        future: the task.
+        meanwhile: called about once a second; what it raises ends the wait.
+    """
+    patience_s = ANSWER_S
+    while True:
+        call = asyncio.run_coroutine_threadsafe(client._gather([future]), client.loop.asyncio_loop)
+        again = time.monotonic() + patience_s
+        try:
+            while time.monotonic() < again:
+                if concurrent.futures.wait([call], _GATHER_S).done:
+                    return call.result()[0]
+                meanwhile()
+        finally:
+            call.cancel()
+        patience_s *= 2
+
+
 def send_to_scheduler(client: Client, message: Message) -> None:
     """Send a message on the client's stream, in order with its graphs, without waiting for an answer."""
     client._send_to_scheduler(message)
+
+
+def shorten_client_log(client: Client, length: int) -> None:
+    """Keep fewer of the messages that a client sent to its scheduler, of which Dask keeps 1,000, with all they brought.
+
+    Graphs of a run's tasks are among them, of up to a MB each.
+    """
+    stream = client.scheduler_comm
+    if stream is not None:
+        stream.recent_message_log = deque(stream.recent_message_log, maxlen=length)
 
 
 def wake(completed: as_completed) -> None:

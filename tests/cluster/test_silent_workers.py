@@ -98,3 +98,16 @@ def test_a_job_whose_only_worker_is_silent_waits_with_the_reason_and_goes_on(tmp
     assert waiting.why == "the workers of the cluster have sent nothing for 15 s; their logs may say why"
     assert record.state == "done", record
     assert len(list((tmp_path / "out").glob("*.jsonl"))) == FILES
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_stream_whose_batches_are_on_a_stopped_worker_ends(tmp_path: Path) -> None:
+    silent = pipeline(tmp_path)
+    with worker_alone(tmp_path) as (address, process):
+        stream = Pipeline("stream", stages=silent.stages[:1]).stream(
+            DaskExecutor({"worker_timeout_s": 1}, cluster=address)
+        )
+        next(stream)
+        os.kill(process, signal.SIGSTOP)
+        with pytest.raises(ResourceError, match="had no workers that answer for 1 seconds"):
+            list(stream)

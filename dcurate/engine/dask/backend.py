@@ -20,6 +20,7 @@ from dcurate.cluster.base import Cluster
 from dcurate.core.batch import Batch
 from dcurate.core.owner import present_owner
 from dcurate.engine.accounting import Round, RunAccounting
+from dcurate.engine.dask.joining import MESSAGES
 from dcurate.engine.dask.observation import RunConfig
 from dcurate.engine.dask.worker_plugin import (
     TaskSpec,
@@ -152,6 +153,7 @@ class DaskBackend:
 
     def __enter__(self) -> Self:
         self.client.subscribe_topic(topic(self.run), self._on_event)
+        compat.shorten_client_log(self.client, MESSAGES)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -425,9 +427,18 @@ class DaskBackend:
         """Gather a result; recompute it if its worker died with it, a few times if need be."""
         for _ in range(MAX_RETRIES):
             with suppress(KilledWorker):
-                return cast(TaskResult, self.client.gather(future))
+                return cast(TaskResult, compat.gather(self.client, future, self._meanwhile))
             self._retry(future)
-        return cast(TaskResult, self.client.gather(future))
+        return cast(TaskResult, compat.gather(self.client, future, self._meanwhile))
+
+    def _meanwhile(self) -> None:
+        """Take in what happens while a result is fetched.
+
+        Raises:
+            DcurateError: the run cannot go on.
+        """
+        self._drain_events()
+        self._heartbeat()
 
     def _failure(self, future: Future, task: Task) -> DcurateError:
         if future.status != "error":
