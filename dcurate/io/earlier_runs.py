@@ -63,7 +63,8 @@ def select_run(sink: FileWriter, present: PresentInput) -> bool:
             other_runs.append((directory, run.read))
     if chosen is None and directories and not (sink.separates_runs and sink.mode == "append"):
         chosen = _EarlierRun.of(directories[0], present)
-    if chosen is not None and sink.label is not None and sink.is_final(chosen.directory) and not chosen.same_input:
+    is_labelled = chosen is not None and sink.label is not None and sink.is_final(chosen.directory)
+    if chosen is not None and is_labelled and not (chosen.same_input or chosen.died_at_the_end):
         return False  # the new rows replace those of the label
     if chosen is None or not chosen.goes_on(sink):
         return False
@@ -117,6 +118,17 @@ class _EarlierRun:
             has_rows_of(record.version, versions[record.split])
             for record in self.segments.records()
             if record.split in versions
+        )
+
+    @property
+    def died_at_the_end(self) -> bool:
+        """Whether it has finished all splits of the present input, unchanged, and no others, but not noted its end."""
+        versions, records = self.present.versions, list(self.segments.records())
+        return (
+            self.ended is None
+            and {record.split for record in records} == versions.keys()
+            and all(has_rows_of(record.version, versions[record.split]) for record in records)
+            and is_of_pipeline(self.directory, self.present.fingerprint)
         )
 
     def goes_on(self, sink: FileWriter) -> bool:
