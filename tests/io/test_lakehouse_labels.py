@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pyarrow as pa
@@ -68,7 +71,7 @@ def test_a_repeated_day_that_is_killed_anywhere_has_replaced_all_rows_or_none(pl
     (tmp_path / "in").mkdir()
     for number in range(2):
         pq.write_table(pa.table({"text": [f"new{number}"], "lang": ["n"]}), tmp_path / f"in/{number}.parquet")
-    for touches in range(0, 10_000, 41):
+    for touches in range(0, 10_000, 7):
         (tmp_path / f"{touches}").mkdir()
         there = Place(place.kind, tmp_path / f"{touches}")
         day(there, "monday", "old")
@@ -100,3 +103,61 @@ def test_rows_that_another_program_has_rewritten_are_not_guessed(place: Place) -
     assert texts(place) == ["a1", "b1"]
     day(place, "again", "a2")
     assert texts(place) == ["a1", "a2", "b1"]
+
+
+def in_between(place: Place, monkeypatch: pytest.MonkeyPatch, commit: Callable[[], Any], times: int) -> None:
+    """Let another commit end each time that the library is about to commit, after dcurate looked at the table."""
+    name = "deltalake.DeltaTable.create_write_transaction"
+    library, _, method = (
+        name if place.kind == "delta" else "pyiceberg.table.Transaction.commit_transaction"
+    ).rpartition(".")
+    module, _, owner = library.rpartition(".")
+    holder = vars(importlib.import_module(module))[owner]
+    plain, left = vars(holder)[method], [times]
+
+    def after_another(*args: Any, **kwargs: Any) -> Any:
+        if left[0]:
+            left[0] -= 1
+            waiting, left[0] = left[0], 0
+            commit()
+            left[0] = waiting
+        return plain(*args, **kwargs)
+
+    monkeypatch.setattr(holder, method, after_another)
+
+
+@pytest.mark.parametrize("earlier", [("monday", "a1"), ("tuesday", "a1")])
+@pytest.mark.parametrize("times", [1, 3])
+def test_of_two_runs_of_a_label_that_commit_at_once_the_last_one_replaces_the_other(
+    earlier: tuple[str, str], times: int, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    day(place, *earlier)
+    day(place, None, "d1")
+    in_between(place, monkeypatch, lambda: day(place, "monday", "b1", "b2"), times)
+    day(place, "monday", "c1")
+    assert texts(place) == [*(["a1"] if earlier[0] == "tuesday" else []), "c1", "d1"]
+
+
+@pytest.mark.parametrize("label", ["tuesday", None])
+def test_runs_of_several_labels_that_commit_at_once_keep_all_rows(
+    label: str | None, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    day(place, "monday", "a1")
+    in_between(place, monkeypatch, lambda: day(place, label, "b1"), 1)
+    day(place, "monday", "c1", "c2")
+    assert texts(place) == ["b1", "c1", "c2"]
+
+
+def test_two_runs_of_a_label_that_begin_at_once_never_double_a_row(place: Place) -> None:
+    for number in range(6):
+        barrier = Barrier(2)
+
+        def one_day(value: str, barrier: Barrier = barrier) -> None:
+            barrier.wait(60)
+            day(place, "monday", f"{value}1", f"{value}2")
+
+        with ThreadPoolExecutor(2) as pool:
+            runs = [pool.submit(one_day, f"{value}{number}") for value in "ab"]
+        assert [run.exception() for run in runs] == [None, None]
+        assert len(texts(place)) == 2
+        assert len({text[0] for text in texts(place)}) == 1

@@ -31,6 +31,8 @@ _WRITTEN = {
     "v2Checkpoint",
     "vacuumProtocolCheck",
 }
+#: How often a commit with a label is tried while others with this label are made.
+_TRIES = 10
 _CHECK = "delta.constraints."
 #: Rules for values in the metadata of a column.
 _RULES = {
@@ -124,41 +126,62 @@ class DeltaTable(LakeTable):
             transaction.AddAction(file.name, file.size, file.values, now, True, json.dumps({"numRecords": file.rows}))
             for file in commit.files
         ]
-        mark = transaction.CommitProperties(
-            app_transactions=[transaction.Transaction(f"dcurate-{commit.run}", commit.number)]
-        )
         if (commit.replace or commit.base is None) and self.version() != commit.base:
             raise self.conflict(commit)
         kept = commit.replace and commit.base is not None
         schema = as_required(commit.schema, self.schema()) if kept else commit.schema
         schema = self._library().Schema.from_arrow(schema)
-        table = None if commit.base is None else self.opened()
-        try:
-            if table is None:
-                transaction.create_table_with_add_actions(
-                    self.address(),
-                    schema,
-                    adds,
-                    mode="error",
+        for left in reversed(range(1 if commit.label is None else _TRIES)):
+            table = None if commit.base is None else self.opened()
+            try:
+                if table is None:
+                    return self._create(commit, schema, adds)
+                gone = commit.removed()
+                removes = self._removes(table, gone, now) if gone else []
+                table.create_write_transaction(
+                    [*adds, *removes],
+                    mode="overwrite" if commit.replace else "append",
+                    schema=schema,
                     partition_by=list(commit.partition),
-                    storage_options=self._options(),
-                    commit_properties=mark,
+                    commit_properties=self._mark(commit, table),
                 )
-                return
-            removes = self._removes(table, commit, now) if commit.removed else []
-            table.create_write_transaction(
-                [*adds, *removes],
-                mode="overwrite" if commit.replace else "append",
-                schema=schema,
-                partition_by=list(commit.partition),
-                commit_properties=mark,
-            )
-        except errors.DeltaError as error:
-            if self.version() != (None if table is None else table.version()):
-                raise self.conflict(commit) from error
-            raise self.refused(error) from error
+                return None
+            except DataError:  # of another run with the label, the table as it was opened may not have all files yet
+                if table is None or not left or self.version() == table.version():
+                    raise
+            except errors.DeltaError as error:
+                if self.version() == (None if table is None else table.version()):
+                    raise self.refused(error) from error
+                if table is None or not left:
+                    raise self.conflict(commit) from error
+        return None
 
-    def _removes(self, table: Any, commit: Commit, now: int) -> list[Any]:
+    def _create(self, commit: Commit, schema: Any, adds: Sequence[Any]) -> None:
+        """Make the table; of two programs that do so at once, deltalake would let the second one change it."""
+        with Directory(self.address(), dict(self.options)).locked():
+            if self.version() is not None:
+                raise self.conflict(commit)
+            importlib.import_module("deltalake.transaction").create_table_with_add_actions(
+                self.address(),
+                schema,
+                adds,
+                mode="error",
+                partition_by=list(commit.partition),
+                storage_options=self._options(),
+                commit_properties=self._mark(commit, None),
+            )
+
+    def _mark(self, commit: Commit, table: Any | None) -> Any:
+        """What a commit notes of itself; a commit that notes the same label meanwhile is refused by the library."""
+        transaction = importlib.import_module("deltalake.transaction")
+        marks = [transaction.Transaction(f"dcurate-{commit.run}", commit.number)]
+        if commit.label is not None:
+            name = f"dcurate-label-{commit.label}"
+            last = None if table is None else table.transaction_version(name)
+            marks.append(transaction.Transaction(name, (last or 0) + 1))
+        return transaction.CommitProperties(app_transactions=marks)
+
+    def _removes(self, table: Any, gone: Sequence[str], now: int) -> list[Any]:
         """What takes files out of the table.
 
         Raises:
@@ -169,8 +192,8 @@ class DeltaTable(LakeTable):
             raise PipelineError("label= of tables needs deltalake 1.6; pip install -U deltalake")
         actions = pa.table(table.get_add_actions(flatten=True))
         sizes = dict(zip(map(unquote, actions["path"].to_pylist()), actions["size_bytes"].to_pylist(), strict=True))
-        self.check_present(commit, sizes)
-        return [transaction.RemoveAction(name, True, now, size=sizes[name]) for name in commit.removed]
+        self.check_present(gone, sizes)
+        return [transaction.RemoveAction(name, True, now, size=sizes[name]) for name in gone]
 
     def stored(self, kind: pa.DataType) -> pa.DataType | None:
         is_ = pa.types

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import struct
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -21,7 +22,8 @@ from dcurate.io.row_filter import Bounds
 #: The property of a snapshot, or of a table that was made without rows, that says which commit of which run it is.
 _MARK = "dcurate.commit"
 #: How often a commit is tried on what another program has committed meanwhile.
-_TRIES = 5
+_TRIES = 10
+_WAIT_S = 0.1
 #: Settings of pyiceberg for S3, and what libraries written in Rust call them.
 _STORE = {
     "s3.access-key-id": "aws_access_key_id",
@@ -159,11 +161,16 @@ class IcebergTable(LakeTable):
         directory = Directory(self.address(), dict(self.options))
         paths = [directory.path(file.name) for file in commit.files]
         base = commit.base
-        for _ in range(_TRIES):
+        for number in range(_TRIES):
+            time.sleep(number * _WAIT_S)
             if (commit.replace or base is None) and self.version() != commit.base:
                 raise self.conflict(commit)
+            seen = self.version()
             try:
                 return self._commit(commit, directory, paths)
+            except DataError:  # of another run with the label, the table as it was loaded may not have all files yet
+                if number + 1 == _TRIES or self.version() == seen:
+                    raise
             except (self._errors().CommitFailedException, self._errors().TableAlreadyExistsError):
                 if self.has(commit.run, commit.number):
                     return None
@@ -191,20 +198,26 @@ class IcebergTable(LakeTable):
                 if commit.replace and table.current_snapshot() is not None:
                     every = importlib.import_module("pyiceberg.expressions").AlwaysTrue()
                     work.delete(every, snapshot_properties=marks)
-            if commit.removed:
-                self._exchange(work, commit, directory, paths)
+            if commit.label is not None:
+                # The files to take out are those of this table: pyiceberg must not add them to a later one by itself.
+                work._table.metadata.properties["commit.retry.num-retries"] = "0"
+            gone = commit.removed()
+            if gone:
+                self._exchange(work, commit, gone, directory, paths)
             elif paths:
                 work.add_files(paths, snapshot_properties=marks, check_duplicate_files=False)
             work.commit_transaction()
 
-    def _exchange(self, work: Any, commit: Commit, directory: Directory, paths: list[str]) -> None:
+    def _exchange(
+        self, work: Any, commit: Commit, gone: Sequence[str], directory: Directory, paths: Sequence[str]
+    ) -> None:
         """Take out files and add others in one snapshot."""
         made = importlib.import_module("pyiceberg.io.pyarrow").parquet_file_to_data_file
         table = work._table
         files = {task.file.file_path: task.file for task in table.scan().plan_files()}
         names = {path.removeprefix("file://"): path for path in files}
-        present = {name: names[directory.path(name)] for name in commit.removed if directory.path(name) in names}
-        self.check_present(commit, present)
+        present = {name: names[directory.path(name)] for name in gone if directory.path(name) in names}
+        self.check_present(gone, present)
         with work.update_snapshot(snapshot_properties={_MARK: commit.marker}).overwrite() as snapshot:
             for path in present.values():
                 snapshot.delete_data_file(files[path])

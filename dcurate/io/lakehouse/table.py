@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -85,7 +85,8 @@ class Commit:
         replace: whether the rows that are there go.
         base: the version that the run saw when it began; None if there was no table.
         partition: names of the columns by which the table is partitioned.
-        removed: names of files of the table that go.
+        removed: names of files of the table that go, as the table is when it is called.
+        label: label of the rows: only one commit of a label at a time is made, so that none misses another.
     """
 
     run: str
@@ -95,7 +96,8 @@ class Commit:
     replace: bool
     base: int | None
     partition: Sequence[str] = ()
-    removed: Sequence[str] = ()
+    removed: Callable[[], Sequence[str]] = tuple
+    label: str | None = None
 
     @property
     def marker(self) -> str:
@@ -220,17 +222,17 @@ class LakeTable(ABC):
             f"began {before}; nothing was committed: go on with resume=True to commit to what is there now"
         )
 
-    def check_present(self, commit: Commit, present: Container[str]) -> None:
+    def check_present(self, removed: Sequence[str], present: Container[str]) -> None:
         """Refuse to take out files that the table does not have.
 
         Args:
-            commit: the commit.
+            removed: names of the files to take out.
             present: names of the files that it has.
 
         Raises:
             DataError: another program has rewritten or deleted some.
         """
-        gone = [name for name in commit.removed if name not in present]
+        gone = [name for name in removed if name not in present]
         if gone:
             raise DataError(
                 f"another program rewrote or deleted {len(gone):,} files of table {self.path!r} with rows of this "

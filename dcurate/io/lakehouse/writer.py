@@ -283,13 +283,18 @@ class TableWriter(ParquetWriter):
             if not self._column_types.fits(file, schema):
                 files[place] = self._written_again(file, schema)
         self._partitions.check(schema)
-        replaced = self._replaced(record)
-        record["pending"] = names
-        record |= {"replaces": [*record.get("replaces", ()), *replaced]} if replaced else {}
+        record["pending"], before = names, record.get("replaces", ())
         self._keep(record)
-        removed = [name for committed in replaced.values() for name in committed]
+
+        def removed() -> list[str]:
+            replaced = self._replaced(record)
+            if replaced:
+                record["replaces"] = [*before, *replaced]
+                self._keep(record)
+            return [name for committed in replaced.values() for name in committed]
+
         about = (record["run"], record["generation"], files, schema, replaces, self._base, self._partition)
-        self._table().commit(Commit(*about, removed))
+        self._table().commit(Commit(*about, removed, self.label))
 
     def _replaced(self, record: Mapping[str, Any]) -> Mapping[str, list[str]]:
         """The files of earlier runs with the label of this one, by the run, that its commit takes out."""
