@@ -29,6 +29,7 @@ class RunResult(Sequence[Batch]):
         report: what each stage did, and where the output is.
         history: how it stood over time, and what happened.
         about: its stages and their settings, thresholds, versions: see `dcurate.runs.manifest.provenance`.
+        without_rows: Arrow table with the columns, of a run that left no row; None where they are not known.
 
     Examples:
         >>> import pandas as pd
@@ -49,6 +50,7 @@ class RunResult(Sequence[Batch]):
     report: RunReport
     history: History = field(default_factory=History, repr=False, compare=False)
     about: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    without_rows: Any = field(default=None, repr=False, compare=False)
 
     @overload
     def __getitem__(self, index: int) -> Batch: ...
@@ -78,7 +80,7 @@ class RunResult(Sequence[Batch]):
         return self._rows().to_arrow()
 
     def _rows(self) -> DocumentBatch:
-        """All rows in one batch; no columns are known of a run that made no batch."""
+        """All rows in one batch; a run that left no row has its columns where its stages give them."""
         if self.report.output_path is not None:
             raise RunError(f"the rows of this run were written; read them from {self.report.output_path!r}")
         made = [DocumentBatch(data=output.to_arrow()) for output in self.outputs if isinstance(output, DocumentBatch)]
@@ -87,7 +89,8 @@ class RunResult(Sequence[Batch]):
             raise RunError(
                 f"the last stage made {type(unsupported).__name__}, which has no rows; take the result's items"
             )
-        rows = DocumentBatch.joined(made or [DocumentBatch(data=frame_of([], []))])
+        empty = frame_of([], []) if self.without_rows is None else self.without_rows
+        rows = DocumentBatch.joined(made or [DocumentBatch(data=empty)])
         if rows is None:
             raise DataError(
                 "a column holds values of types that do not go together; take batch by batch: "

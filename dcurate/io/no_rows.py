@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import pyarrow as pa
 
 from dcurate.core.batch import BatchKey
 from dcurate.core.stage import ProcessingStage, SourceStage
 from dcurate.frames.document import DocumentBatch
-from dcurate.io.source import FileReader
+
+
+@runtime_checkable
+class HasSchema(Protocol):
+    """A source that knows the types of its columns before it reads rows."""
+
+    def schema_read(self) -> pa.Schema:
+        """Return the schema of the rows; without columns if they are not known."""
 
 
 @dataclass
@@ -65,7 +72,7 @@ def without_rows(source: SourceStage[Any, Any]) -> NoRows | None:
     Raises:
         DataError: it cannot be read.
     """
-    if isinstance(source, FileReader):
+    if isinstance(source, HasSchema):
         schema = source.schema_read()
         return NoRows(schema.empty_table()) if schema.names else None
     split = next(iter(source.splits()), None)

@@ -13,6 +13,7 @@ from operator import xor
 from typing import Any
 
 import orjson
+import pyarrow as pa
 
 from dcurate.core.report import RunReport
 from dcurate.core.shard import Shard
@@ -26,6 +27,8 @@ from dcurate.io.sink import FileWriter
 _MARK = f"{META_DIR}/shards.json"
 #: File that a shard leaves when it has finished.
 _ENDED = f"{META_DIR}/shard.json"
+#: Columns of the rows of a shard that left no row.
+_COLUMNS = f"{META_DIR}/columns.arrow"
 _REPORT = f"{META_DIR}/report.json"
 #: Files of a shard that stay when its records are joined with those of others.
 _KEPT = tuple(f"{META_DIR}/{name}" for name in ("report.json", "report.txt", "report.html", "history.json"))
@@ -95,7 +98,7 @@ def begin_shard(writer: FileWriter, shard: Shard, fingerprint: Mapping[str, str]
     if is_begun(records) and not resume:
         raise DataError(f"shard {shard} of {whole.url!r} has begun before; go on with resume=True")
     output.begin_beside(records, writer.mode)
-    records.remove([_ENDED, *(name for name in records.files(META_DIR) if name.startswith(f"{TMP}/"))])
+    records.remove([_ENDED, _COLUMNS, *(name for name in records.files(META_DIR) if name.startswith(f"{TMP}/"))])
     whole.create()
 
 
@@ -113,6 +116,16 @@ def end_shard(writer: FileWriter, inputs: str, unread: Unread, notices: Sequence
         notices: further sentences for a person.
     """
     writer.directory.write(_ENDED, orjson.dumps({"inputs": inputs, "unread": dict(unread), "notices": list(notices)}))
+
+
+def keep_columns(writer: FileWriter, schema: pa.Schema) -> None:
+    """Note the columns that rows of a shard would have, for an output that no shard writes rows to.
+
+    Args:
+        writer: writer of the shard.
+        schema: their names and types.
+    """
+    writer.directory.write(_COLUMNS, schema.serialize().to_pybytes())
 
 
 @dataclass(frozen=True)
@@ -161,6 +174,18 @@ class JoinedShards:
             outputs_digest=_joined_digest(report.outputs_digest for report in self.reports),
             notices=tuple(dict.fromkeys((*self.notices, *joined.notices))),
         )
+
+    def table_without_rows(self) -> pa.Table:
+        """Return the columns that shards without rows have noted, as a table.
+
+        Raises:
+            DataError: none knows them.
+        """
+        for shard in self.shards:
+            data = replace(self.writer.directory, run=shard.folder).read(_COLUMNS)
+            if data is not None:
+                return pa.ipc.read_schema(pa.py_buffer(data)).empty_table()
+        raise DataError("no shard has noted them")
 
     def forget(self) -> None:
         """Delete the records of the shards but their reports, once the joined ones are whole."""

@@ -13,6 +13,7 @@ from itertools import chain
 from typing import Any
 
 import psutil
+import pyarrow as pa
 
 from dcurate.core.batch import Batch, BatchKey, FileGroup
 from dcurate.core.extras import check_installed, libraries
@@ -35,7 +36,7 @@ from dcurate.io.ledger import DirectoryLedger
 from dcurate.io.lock import OutputLock
 from dcurate.io.output import another_run, check_claim, claim, folder_name, is_taken_over, mark_ended, name_in_indexes
 from dcurate.io.rejections import DirectoryRejections, clear_stale
-from dcurate.io.shards import JoinedShards, begin_shard, check_shards, end_shard, join_shards
+from dcurate.io.shards import JoinedShards, begin_shard, check_shards, end_shard, join_shards, keep_columns
 from dcurate.io.sink import FileWriter
 from dcurate.io.success_marker import SuccessMarker, find_finished, inputs_of, mark_finished
 from dcurate.plan.compile import compile_plan
@@ -129,6 +130,7 @@ class PipelineRun:
     listed: list[Batch] | None = None
     proof: RunProof | None = None
     rounds: int = 1
+    without_rows: pa.Table | None = None
     history: History = field(default_factory=History)
     id: str = field(default_factory=lambda: uuid.uuid4().hex[:8])
 
@@ -185,7 +187,8 @@ class PipelineRun:
             for _ in self.batches():
                 pass
             outputs = tuple(FileGroup.of(files) for files in self.written if files)
-        return RunResult(outputs, self.report(), self.history, provenance(self.pipeline, self.stages))
+        about = provenance(self.pipeline, self.stages)
+        return RunResult(outputs, self.report(), self.history, about, self.without_rows)
 
     def batches(self) -> Iterator[Batch]:
         """Run the pipeline unless an earlier run finished it; yields the batches that the last round delivers."""
@@ -255,7 +258,7 @@ class PipelineRun:
                     self._list()
                     self.ledger.check(self.input_manifest)
             with self._watching_claim():
-                yield from self._run_rounds(session, self._scratch(stack))
+                yield from self._deliver(session, self._scratch(stack))
             self.expected = kept(self.input_manifest.digest)
             if self.sink is not None:
                 self.lock.check()
@@ -263,7 +266,7 @@ class PipelineRun:
                 check_claim(self._output, self.id, written, self._generation)
                 if self.options.shard is None:
                     self.sink.complete(written)
-                    self._write_without_rows(session, written)
+                self._write_without_rows(session, written)
         if self.sink is not None and self._has_barrier and not any(account.unread for account in self.accounting):
             mark_finished(self.sink, SuccessMarker(self.input_manifest.digest, self.report().to_dict(), self.written))
         if isinstance(self.sink, FileWriter) and self.options.shard is None:
@@ -271,10 +274,25 @@ class PipelineRun:
             read = [files for split, files in self.input_manifest.files.items() if split not in lost]
             mark_ended(self._output, self.input_manifest.digest, chain.from_iterable(read))
 
+    def _deliver(self, session: Session, scratch: str) -> Iterator[Batch]:
+        """Run all rounds, and note the columns of a pipeline without a writer that leaves no rows."""
+        delivers = False
+        for batch in self._run_rounds(session, scratch):
+            delivers = True
+            yield batch
+        if self.sink is None and not delivers:
+            with suppress(Exception):  # of a stage that was not made for batches without rows
+                self.without_rows = self._table_without_rows(session)
+
     def _write_without_rows(self, session: Session, written: Sequence[str]) -> None:
         """Leave a file or a table without rows where no row is left, so that readers find the columns."""
         sink = self.sink
         if not isinstance(sink, FileWriter) or not sink.writes_without_rows:
+            return
+        if self.options.shard is not None:
+            if not written and sink.has_columns_in_files:
+                with suppress(Exception):  # as below; another shard may know the columns
+                    keep_columns(sink, self._table_without_rows(session).schema)
             return
         if written:
             if self.resumes or sink.mode == "append":
@@ -283,12 +301,14 @@ class PipelineRun:
         if any(account.unread for account in self.accounting) or not sink.is_empty():
             return
         try:
-            rows = None
-            if sink.has_columns_in_files:
-                rows = table_without_rows(session, self.stages, self.id, len(self.accounting))
-            sink.write_without_rows(rows)
+            sink.write_without_rows(self._table_without_rows(session) if sink.has_columns_in_files else None)
         except Exception as error:  # of a stage that was not made for batches without rows; the run itself is done
             self.notices.append(f"no row is left, and the columns of the output are not known: {text_of(error)}")
+
+    def _table_without_rows(self, session: Session) -> pa.Table:
+        if self.joined is not None:
+            return self.joined.table_without_rows()
+        return table_without_rows(session, self.stages, self.id, len(self.accounting))
 
     def _begin_proof(self) -> None:
         """Begin the proof that is asked for, or go on with that of an earlier run."""

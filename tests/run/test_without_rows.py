@@ -25,6 +25,7 @@ from dcurate import (
     Pipeline,
     ProcessingStage,
     ScoreFilter,
+    TableReader,
 )
 from dcurate.text import AddId, WordCountFilter
 from dcurate_testing.appends import TABLE_KINDS, AppendedOutput, write_day
@@ -97,6 +98,40 @@ def test_an_output_without_rows_that_is_killed_anywhere_is_as_if_it_was_not_and_
     assert not list(output.path.rglob("no-rows*"))
 
 
+@pytest.mark.parametrize("more", [(), (ExactDuplicates(),)])
+def test_a_result_without_rows_has_the_columns_that_it_would_have_with_rows(
+    more: tuple[Any, ...], tmp_path: Path
+) -> None:
+    source = write_day(tmp_path / "in", TEXTS)
+    results = [
+        Pipeline("score", stages=[ParquetReader(str(source)), ScoreFilter(rule, score_field="words"), *more])
+        .run(InlineExecutor(), observers=[])
+        .to_arrow()
+        for rule in (WordCountFilter(min_words=0), WordCountFilter(min_words=9))
+    ]
+    assert [rows.num_rows for rows in results] == [3, 0]
+    assert results[1].schema.equals(results[0].schema)
+
+
+@pytest.mark.parametrize("kind", TABLE_KINDS)
+def test_a_table_without_rows_is_read_as_its_columns(kind: str, tmp_path: Path) -> None:
+    output, source = made(kind, tmp_path)
+    filtered(output, source, 9, mode="error").run(InlineExecutor(), observers=[])
+    catalog = output.catalog if kind == "iceberg" else None
+    path = "db.out" if kind == "iceberg" else str(output.path)
+    small = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
+    types = {name: small.get(kind, kind) for name, kind in schema(output).items()}
+    for settings in ({}, {"fields": ["words"], "filter": "words > 3"}):
+        names = settings.get("fields", list(types))
+        reader = TableReader(path, format=kind, catalog=catalog, **settings)
+        rows = Pipeline("read", stages=[reader]).run(InlineExecutor(), observers=[]).to_arrow()
+        assert rows.num_rows == 0
+        assert rows.schema.equals(pa.schema([(name, types[name]) for name in names]))
+        copy = tmp_path / f"copy-{len(names)}"
+        Pipeline("copy", stages=[reader, ParquetWriter(str(copy))]).run(InlineExecutor(), observers=[])
+        assert ds.dataset(copy).schema.names == names
+
+
 @pytest.mark.parametrize("kind", ["parquet", "documents"])
 def test_a_labelled_day_that_is_repeated_without_rows_leaves_the_columns(kind: str, tmp_path: Path) -> None:
     output, source = made(kind, tmp_path)
@@ -164,3 +199,27 @@ def test_no_file_without_rows_is_written_beside_files_of_others(tmp_path: Path) 
     pq.write_table(pa.table({"text": ["mine"]}), output.path / "mine.parquet")
     filtered(output, source, 9, mode="ignore").run(InlineExecutor(), observers=[])
     assert [path.name for path in output.path.iterdir()] == ["mine.parquet"]
+
+
+@pytest.mark.parametrize("shards", [1, 2, 5])
+def test_shards_that_leave_no_row_leave_the_columns(shards: int, tmp_path: Path) -> None:
+    whole, source = made("parquet", tmp_path / "whole")
+    filtered(whole, source, 9, mode="error").run(InlineExecutor(), observers=[])
+    output = made("parquet", tmp_path / "shards")[0]
+    for number in range(shards):
+        pipeline = filtered(output, source, 9, mode="error")
+        pipeline.run_shard(f"{number + 1}/{shards}", InlineExecutor(), observers=[])
+        assert not list(output.path.rglob("*.parquet"))
+    for _ in range(2):
+        filtered(output, source, 9, mode="error").finish()
+        assert schema(output) == schema(whole)
+        assert not output.rows()
+
+
+def test_shards_of_which_one_leaves_rows_leave_no_file_without_rows(tmp_path: Path) -> None:
+    output, source = made("parquet", tmp_path)
+    for number in (1, 2):
+        filtered(output, source, 2, mode="error").run_shard(f"{number}/2", InlineExecutor(), observers=[])
+    filtered(output, source, 2, mode="error").finish()
+    assert sum(output.rows().values()) == 1
+    assert not list(output.path.rglob("no-rows*"))

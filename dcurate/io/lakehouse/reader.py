@@ -146,9 +146,6 @@ class TableFiles(ParquetReader):
             full = full_address(store, path)
             self._stored[full] = replace(stored, bounds={})  # workers do not need them
             files.append(SourceFile(full, shown_name(full, self.file_paths), entry.size, entry.version))
-        if not version.files:
-            shown = repr(table.path) + (f" at version {self._version}" if self._version is not None else "")
-            raise DataError(f"table {shown} has no rows; name another, or another version")
         return sorted(files, key=lambda file: file.name)
 
     def _possible_files(self, version: TableVersion) -> Sequence[StoredFile]:
@@ -228,6 +225,11 @@ class LanceRows(SourceStage[FileGroup, DocumentBatch]):
 
     def columns(self) -> list[str]:
         return list(self.fields or self._dataset().schema.names)
+
+    def schema_read(self) -> pa.Schema:
+        """The schema of the rows."""
+        schema = without_notes(self._dataset().schema.empty_table()).schema
+        return schema if self.fields is None else pa.schema([schema.field(name) for name in self.fields])
 
     def splits(self) -> Iterator[FileGroup]:
         """The fragments, large ones cut at rows, in order.
