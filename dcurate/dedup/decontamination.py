@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from dcurate.core.batch import Rejection
 from dcurate.core.stage import BarrierStage, ProcessingStage, Spec, Stage, WorkerMetadata
@@ -28,6 +29,9 @@ Action = Literal["drop", "flag"]
 _COUNTS = "_dcurate/matches"
 _IGNORED = "_dcurate/ignored.npy"
 REASON = "contaminated"
+#: Columns that documents which `TaskDecontamination` drops get, and what those of an n-gram say in sentences.
+_COLUMNS = ("contamination_benchmark", "contamination_example", "contamination_ngram")
+_EVIDENCE = ("benchmark", "example", "words")
 
 
 @dataclass
@@ -89,6 +93,9 @@ class Decontaminate(ProcessingStage[DocumentBatch, DocumentBatch]):
     def _columns(self) -> list[str]:
         return [f"{self.prefix}{suffix}" for suffix in ("matches", "benchmark", "example", "ngram")]
 
+    def evidence_columns(self) -> dict[str, str]:
+        return dict(zip(self._columns[1:], _EVIDENCE, strict=True))
+
     def setup(self, worker_metadata: WorkerMetadata | None = None) -> None:
         self._index = self._source().load()
 
@@ -98,12 +105,8 @@ class Decontaminate(ProcessingStage[DocumentBatch, DocumentBatch]):
         matches = index.find(text_column(table, self.text_field))
         counts, firsts = _different(matches), _firsts(matches)
         sources = [index.found_in(gram)[0] if gram >= 0 else (None, None) for gram in firsts]
-        texts = [index.text_of(gram) if gram >= 0 else None for gram in firsts]
         flagged = with_column(table, self._columns[0], counts)
-        for column, column_values in zip(
-            self._columns[1:], ([name for name, _ in sources], [id_ for _, id_ in sources], texts), strict=True
-        ):
-            flagged = with_text(flagged, column, column_values)
+        flagged = _with_evidence(flagged, index, firsts, self._columns[1:])
         if self.action == "flag":
             return task.with_data(flagged)
         dropped = counts >= self.min_matches
@@ -160,6 +163,9 @@ class TaskDecontamination(BarrierStage[DocumentBatch]):
         for setting in ("max_matches", "min_document_length", "remove_char_each_side", "max_splits"):
             if getattr(self, setting) < 0:
                 raise PipelineError(f"{self.name}: {setting}={getattr(self, setting)} must not be negative")
+
+    def evidence_columns(self) -> dict[str, str]:
+        return dict(zip(_COLUMNS, _EVIDENCE, strict=True))
 
     def _source(self) -> IndexSource:
         return IndexSource(self.tasks, self.max_ngram_size, self.min_ngram_size, self.storage_options)
@@ -269,6 +275,7 @@ class RemoveMatches(ProcessingStage[DocumentBatch, DocumentBatch]):
         column = text_column(table, self.text_field)
         matches = self._index.find(column)
         matters = ~np.isin(matches.grams, self._ignored)
+        firsts = np.full(len(column), -1)
         reasons, parents, spans = [""] * len(column), [], []
         for row in range(len(column)):
             first, last = matches.bounds[row], matches.bounds[row + 1]
@@ -280,16 +287,29 @@ class RemoveMatches(ProcessingStage[DocumentBatch, DocumentBatch]):
                 kept = self.cut.pieces(column.data[begin:end].tobytes(), stretches)
                 pieces = [(begin + start, begin + stop) for start, stop in kept]
             if not pieces or len(pieces) > self.cut.most:
+                firsts[row] = matches.grams[hits[0]] if len(hits) else -1
                 reasons[row] = f"split into more than {self.cut.most}" if pieces else "nothing left"
                 continue
             parents.extend([row] * len(pieces))
             spans.extend(pieces)
         if not matters.any():
             return task.with_data(task.data)
-        remaining = _without_rows(task, table, table, reasons, self.name)
+        named = _with_evidence(table, self._index, firsts, _COLUMNS)
+        remaining = _without_rows(task, table, named, reasons, self.name)
         source_rows = rows_at(table, np.array(parents, np.int64))
         texts = stretches_of(text_column(source_rows, self.text_field), column, parents, spans)
         return replace(remaining, data=with_shorter_texts(source_rows, self.text_field, texts))
+
+
+def _with_evidence(
+    table: pa.Table, index: NgramIndex, grams: Sequence[int] | npt.NDArray[np.int64], columns: Sequence[str]
+) -> pa.Table:
+    """Add columns with the benchmark, the example and the words of an n-gram of each row; null where it is -1."""
+    sources = [index.found_in(gram)[0] if gram >= 0 else (None, None) for gram in grams]
+    words = [index.text_of(gram) if gram >= 0 else None for gram in grams]
+    for column, values in zip(columns, (*zip(*sources, strict=True), words) if sources else ([], [], []), strict=True):
+        table = with_text(table, column, list(values))
+    return table
 
 
 def _firsts(matches: Matches) -> npt.NDArray[np.int64]:

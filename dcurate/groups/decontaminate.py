@@ -217,6 +217,9 @@ class FileDecontaminate(ProcessingStage[DocumentBatch, DocumentBatch]):
     def _columns(self) -> list[str]:
         return [f"{self.prefix}{suffix}" for suffix in ("benchmark", "example", "similarity")]
 
+    def evidence_columns(self) -> dict[str, str]:
+        return dict(zip(self._columns, ("benchmark", "example", "similarity"), strict=True))
+
     def setup_on_node(self, node_info: Any = None, worker_metadata: WorkerMetadata | None = None) -> None:
         self._prints.setup_on_node(node_info, worker_metadata)
 

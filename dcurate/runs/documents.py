@@ -28,6 +28,7 @@ class Document:
         stage: the one that dropped it, and ``reason``; empty for one that was kept.
         scores: further scores that it has columns of.
         keeps: scores that the filter keeps for which it was dropped, in words; empty where that is not known.
+        evidence: what its stage notes of the reason, such as a benchmark, its example and the words in common.
     """
 
     id: str
@@ -38,6 +39,7 @@ class Document:
     reason: str = ""
     scores: dict[str, Any] = field(default_factory=dict)
     keeps: tuple[str, ...] = ()
+    evidence: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,10 @@ def _cell(document: Document | None) -> RenderableType:
         head.append(f"  {document.reason}{rule}", "yellow")
     other_scores = {name: value for name, value in document.scores.items() if value != document.score}
     more = ", ".join(f"{name} {score_text(value)}" for name, value in other_scores.items())
-    return Group(head, *([Text(more, "cyan")] if more else []), Text(document.excerpt), Text(document.place, "dim"))
+    evidence = [Text(f"{name}: {score_text(value)}", "yellow") for name, value in document.evidence.items()]
+    return Group(
+        head, *([Text(more, "cyan")] if more else []), *evidence, Text(document.excerpt), Text(document.place, "dim")
+    )
 
 
 def score_text(score: Any) -> str:
@@ -114,6 +119,7 @@ class Fate:
         stage: the one that took it out, and ``reason``.
         passed: the stages that it passed before.
         score: what the stage made of it, and ``keeps`` the scores that the stage keeps.
+        evidence: what the stage notes of the reason, such as a benchmark, its example and the words in common.
         error: what was raised on it.
         duplicate_of: the id of the document that was kept instead, and ``similarity`` to it.
         excerpt: how its text begins.
@@ -129,6 +135,7 @@ class Fate:
     passed: tuple[str, ...] = ()
     score: Any = None
     keeps: tuple[str, ...] = ()
+    evidence: dict[str, Any] = field(default_factory=dict)
     error: str = ""
     duplicate_of: str = ""
     similarity: float | None = None
@@ -174,6 +181,7 @@ def _lines(fate: Fate) -> Iterator[tuple[str, str]]:
     if fate.score is not None:
         rule = f", which keeps {' and '.join(fate.keeps)}" if fate.keeps else ""
         yield "score", f"{score_text(fate.score)}{rule}"
+    yield from ((name, score_text(value)) for name, value in fate.evidence.items())
     if fate.duplicate_of:
         how = "" if fate.similarity is None else f", similarity {fate.similarity:.3g}"
         yield "copy of", f"{fate.duplicate_of}{how}"

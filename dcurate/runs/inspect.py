@@ -118,7 +118,7 @@ def inspect(
     places = output if isinstance(output, RunPlaces) else RunPlaces(output)
     run = read_run(places.output, places.storage_options)
     stage = _stage(run, dropped_by, reason)
-    show = _Show(text_field, _pattern(find), score_fields(run))
+    show = _Show(text_field, _pattern(find), score_fields(run), evidence_columns(run))
     faulty = reason in stage.faulty if reason is not None else not stage.dropped
     folder = run.report.quarantine_path if faulty else places.rejected or run.report.rejected_path
     if folder is None:
@@ -184,6 +184,22 @@ def score_fields(run: RecordedRun) -> list[str]:
     return [name for text in score_settings for name in re.findall(r"'([^']+)'", text)]
 
 
+def evidence_columns(run: RecordedRun) -> dict[str, str]:
+    """Return what the columns say that dropped rows get from the stages of a run, by their names."""
+    stages = run.about.get("stages", ())
+    return {column: words for stage in stages for column, words in stage.get("evidence", {}).items()}
+
+
+def evidence_of(values: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str, Any]:
+    """Return what a row says of why it was dropped.
+
+    Args:
+        values: values of the row.
+        columns: what `evidence_columns` returned.
+    """
+    return {words: values[name] for name, words in columns.items() if STAGE in values and values.get(name) is not None}
+
+
 def _examples(stage: StageStats, reason: str | None, n: int) -> tuple[list[Document], str]:
     """Return the examples of documents that a stage dropped from the report, and a sentence about them."""
     documents = [
@@ -209,6 +225,7 @@ class _Show:
     text_field: str
     find: re.Pattern[str] | None = None
     score_fields: Sequence[str] = ()
+    evidence: Mapping[str, str] = field(default_factory=dict)
 
     def document(self, row: Row) -> Document:
         values, place = row.values, f"{row.file}, row {row.number}"
@@ -221,6 +238,7 @@ class _Show:
             stage=str(values.get(STAGE, "")),
             reason=str(values.get(REASON, "")),
             scores={name: values[name] for name in self.score_fields if values.get(name) is not None},
+            evidence=evidence_of(values, self.evidence),
         )
 
     def excerpt(self, values: Mapping[str, Any]) -> str:

@@ -37,9 +37,9 @@ def provenance(pipeline: PipelineDefinition, stages: Sequence[Stage]) -> dict[st
         stages: those that it was taken apart into.
 
     Returns:
-        ``description``, ``stages`` (``name``, ``kind``, ``needs``, ``settings``, and ``groups``: where one wrote groups
-        of duplicates), ``thresholds`` by stage and filter, ``versions``, ``machine``, ``inputs``, ``command`` where
-        there was one, and ``resume``: how to go on.
+        ``description``, ``stages`` (``name``, ``kind``, ``needs``, ``settings``, ``evidence``: what columns of dropped
+        rows say, and ``groups``: where one wrote groups of duplicates), ``thresholds`` by stage and filter,
+        ``versions``, ``machine``, ``inputs``, ``command`` where there was one, and ``resume``: how to go on.
 
     Examples:
         >>> from dcurate import Pipeline, ScoreFilter
@@ -59,6 +59,7 @@ def provenance(pipeline: PipelineDefinition, stages: Sequence[Stage]) -> dict[st
                 "kind": type(stage).__name__,
                 "needs": str(stage.resources),
                 "settings": _settings(stage),
+                **({"evidence": dict(evidence)} if (evidence := stage.evidence_columns()) else {}),
                 **({"groups": _full_path(str(groups))} if (groups := vars(stage).get("report_path")) else {}),
             }
             for stage in stages

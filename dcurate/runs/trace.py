@@ -20,7 +20,7 @@ from dcurate.io.rejections import DUPLICATE_OF, REASON, SCORE, STAGE
 from dcurate.io.rows import Row, is_readable, rows_with
 from dcurate.io.tracing import TracedPiece, TraceHook
 from dcurate.runs.documents import Fate, Traced
-from dcurate.runs.inspect import RunPlaces, keeps_of
+from dcurate.runs.inspect import RunPlaces, evidence_columns, evidence_of, keeps_of
 from dcurate.runs.load import RecordedRun, read_run
 
 #: Columns of groups of duplicates, see `dcurate.FuzzyDuplicates`.
@@ -165,6 +165,7 @@ class _Search:
             passed=self._before(stage),
             score=values.get(SCORE),
             keeps=keeps_of(self.run, stage, str(values.get(REASON, ""))) if self.run else (),
+            evidence=evidence_of(values, evidence_columns(self.run)) if self.run else {},
             error=next((str(values[name]) for name in _ERROR if values.get(name)), ""),
             duplicate_of=str(values.get(DUPLICATE_OF) or ""),
             excerpt=_excerpt(values),

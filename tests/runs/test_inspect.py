@@ -6,6 +6,7 @@ import io
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -14,6 +15,7 @@ from rich.console import Console
 from dcurate import (
     DaskExecutor,
     DataError,
+    Decontaminate,
     DocumentBatch,
     ExactDuplicates,
     InlineExecutor,
@@ -31,6 +33,8 @@ from dcurate import (
 )
 from dcurate.cli import cli
 from dcurate.core.pipeline import AnyStage
+from dcurate.dedup.benchmarks import Benchmark
+from dcurate.dedup.decontamination import TaskDecontamination
 from dcurate.runs import RunPlaces
 from dcurate.runs import inspect as inspect_module
 from dcurate.text import WordCountFilter
@@ -349,3 +353,27 @@ def test_the_limits_of_the_filter_of_a_rule_set_that_dropped_a_document_are_name
     shown = io.StringIO()
     Console(file=shown, width=100).print(inspect(output, "gopher"))
     assert "gopher_word_count, which keeps >= 50 and <= 100000" in shown.getvalue()
+
+
+@pytest.mark.parametrize("make", [Decontaminate, TaskDecontamination])
+def test_a_contaminated_document_is_shown_with_the_question_and_the_words_in_common(make: Any, tmp_path: Path) -> None:
+    question = "how many ships sailed from the old harbour before the storm of that winter"
+    tasks = [Benchmark(str(tmp_path / "history.jsonl"), "q", id_field="id")]
+    other = "a question of eight words and not one more"
+    lines = "".join(json.dumps({"id": name, "q": text}) + "\n" for name, text in (("q8", other), ("q7", question)))
+    (tmp_path / "history.jsonl").write_text(lines)
+    texts = {"clean": "nothing of the kind is here", "copied": f"It was asked {question}, and nobody knew."}
+    rows = "".join(json.dumps({"id": name, "text": text}) + "\n" for name, text in texts.items())
+    (tmp_path / "in.jsonl").write_text(rows)
+    stages: list[AnyStage] = [JsonlReader(str(tmp_path / "in.jsonl")), make(tasks), JsonlWriter(str(tmp_path / "out"))]
+    report = Pipeline("clean", stages=stages).run(InlineExecutor(), observers=[], rejected=str(tmp_path / "no")).report
+    [stage] = [stage.name for stage in report.stages if stage.dropped]
+    inspected = inspect(str(tmp_path / "out"), stage)
+    [document] = inspected.dropped
+    words = " ".join(question.split()[:13])
+    assert document.evidence == {"benchmark": "history", "example": "q7", "words": words}
+    assert [kept.evidence for kept in inspected.kept] == [{}]
+    fates = trace(str(tmp_path / "out"), ["copied", "clean"]).fates
+    assert [fate.evidence for fate in fates] == [document.evidence, {}]
+    shown = CliRunner().invoke(cli, ["inspect", str(tmp_path / "out"), "--dropped-by", stage], env={"COLUMNS": "200"})
+    assert all(line in shown.output for line in ("benchmark: history", "example: q7", f"words: {words}"))

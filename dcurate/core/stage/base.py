@@ -193,6 +193,13 @@ class Stage(Part, ABC):
         """
         return {name: value for name, value in vars(self).items() if name not in _NO_SETTINGS}
 
+    def evidence_columns(self) -> Mapping[str, str]:
+        """Return what the columns say that dropped rows get from the stage, by their names.
+
+        `dcurate.inspect` and `dcurate.trace` show them: ``{"contamination_ngram": "words"}``.
+        """
+        return {}
+
     @property
     def parts(self) -> tuple[Stage, ...]:
         """The stages that were written by a person: several if this one is merged, else itself."""
