@@ -30,7 +30,7 @@ _PLAIN = (
     "account_name",
 )
 #: Settings that say something of columns, by their names: one may be called "code" or "token".
-_OF_COLUMNS = ("schema", "_sniffed")
+_OF_COLUMNS = ("schema", "_sniffed", "_folder_types")
 #: Members of a list, levels and values in all that are looked at for secrets.
 _MEMBERS, _LEVELS, _VALUES = 1000, 8, 100_000
 #: Characters of a value that its place alone makes secret, and values that may be words, columns or hosts.

@@ -27,7 +27,7 @@ from dcurate.io.corpus_values import (
     type_of,
 )
 from dcurate.io.files import PARQUET
-from dcurate.io.parquet import hive_columns
+from dcurate.io.folder_columns import folder_columns
 from dcurate.io.rows import numbered_lines, open_parquet
 from dcurate.rows.lines import parsed_line
 
@@ -106,7 +106,7 @@ class FileColumns:
         Raises:
             DataError: it cannot be read.
         """
-        self._folders = hive_columns(self.name)
+        self._folders = folder_columns(self.name)
         yield from self._parquet() if PARQUET.matches(self.name) else self._json()
 
     def _roles(self, columns: Collection[str], types: Mapping[str, pa.DataType] | None = None) -> dict[str, str]:

@@ -63,6 +63,8 @@ class CsvReader(FileReader):
         limit: number of rows to read, at most: the first ones in the order of the files, before `filter`.
         filter: rows to read, as an SQL condition or a `pyarrow.compute.Expression`; others are no input. All files are
             read.
+        folder_fields: whether folders named ``column=value`` are columns. A file may have the column itself, with the
+            same values; ``schema`` gives such a column another type.
         delimiter: one character between values; by default a tab in files named ``.tsv`` and a comma in others.
         quote: one character around values; a quote within a quoted value is doubled.
         escape: one character that, within a quoted value, makes a quote or itself part of the value, such as the
@@ -98,6 +100,7 @@ class CsvReader(FileReader):
     name: str = "csv_reader"
 
     kind: ClassVar[files.Format] = files.CSV
+    has_folder_columns: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         for setting, value in (("delimiter", self.delimiter), ("quote", self.quote), ("escape", self.escape)):
@@ -139,6 +142,7 @@ class CsvReader(FileReader):
                     f"{name} {f'line {bad[0].line + 1}' if not part.start else 'in a later part'}: {bad[0].error}; "
                     "set on_bad_line='quarantine' to set such rows aside and go on"
                 )
+            table = self._with_folders(table, name, names)
             shape = self._joined(shape, table.schema, name)
             tables.append(table)
             for row in bad:

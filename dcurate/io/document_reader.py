@@ -72,6 +72,8 @@ class DocumentReader(FileReader):
         filter: rows to read: an SQL condition such as ``"lang = 'en' AND score >= 0.5"``, or a
             `pyarrow.compute.Expression`; others are no input. Files in Hive directories and row groups that cannot
             hold any are not read.
+        folder_fields: whether folders named ``column=value`` are columns. A file may have the column itself, with the
+            same values; ``schema`` gives such a column another type.
         on_bad_line: ``"raise"``, or ``"quarantine"`` to go on without lines of JSON or CSV that cannot be read and
             keep them in quarantine; also without what comes after damage in a compressed file.
         frames: ``"cudf"`` to have the rows on a GPU, in a slot that has one. Untested on a GPU.
@@ -97,6 +99,7 @@ class DocumentReader(FileReader):
     name: str = "document_reader"
 
     kind: ClassVar[files.Format] = files.Formats.of(*(readable.make.kind for readable in _READABLE))
+    has_folder_columns: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -159,14 +162,6 @@ class DocumentReader(FileReader):
             for record in reader.unread(replace(task, parts=(part,)))
         ]
 
-    def _constants_of(self, sources: Sequence[files.SourceFile]) -> list[Mapping[str, pa.Scalar]]:
-        constants: dict[str, Mapping[str, pa.Scalar]] = {}
-        for readable in _READABLE:
-            alike = [file for file in sources if self._format(file.path) is readable]
-            for file, values in zip(alike, self._reader(readable)._constants_of(alike), strict=True):
-                constants[file.path] = values
-        return [constants[file.path] for file in sources]
-
     def _cut(self, file: files.SourceFile, target: int) -> list[int]:
         return self._reader(self._format(file.path))._cut(file, target)
 
@@ -218,10 +213,12 @@ class DocumentReader(FileReader):
             storage_options=self._options(),
             schema=self.schema,
             filter=self.filter,
+            folder_fields=self.folder_fields,
             frames=frames or self.frames,
             **{option: getattr(self, option) for option in ("name", *readable.options)},
         )
         reader._sniffed, reader._marks_rows = self._sniffed, self._marks_rows
+        reader._folder_types = self._folder_types
         if isinstance(reader, JsonlReader):
             reader._mixed = self._mixed
             reader._keeps_lines, reader._read_only = self._keeps_lines, self._read_only

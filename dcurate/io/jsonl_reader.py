@@ -120,6 +120,8 @@ class JsonlReader(FileReader):
         limit: number of rows to read, at most: the first ones in the order of the files, before `filter`.
         filter: rows to read, as an SQL condition or a `pyarrow.compute.Expression`; others are no input. All files are
             read.
+        folder_fields: whether folders named ``column=value`` are columns. A file may have the column itself, with the
+            same values; ``schema`` gives such a column another type.
         on_bad_line: ``"raise"``, or ``"quarantine"`` to go on without lines that cannot be read and
             keep them in quarantine; also without what comes after damage in a compressed file.
         frames: ``"cudf"`` to have the rows on a GPU, in a slot that has one: they are parsed on the CPU, by the same
@@ -143,6 +145,7 @@ class JsonlReader(FileReader):
     name: str = "jsonl_reader"
 
     kind: ClassVar[files.Format] = files.JSONL
+    has_folder_columns: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.on_bad_line not in ("raise", "quarantine"):
@@ -161,6 +164,7 @@ class JsonlReader(FileReader):
         rounded_counts = Counter[str]()
         lines: list[pa.Array] = []
         places: list[Place] = []
+        added: set[str] = set()  # columns that have values of folders
         for part in task.parts:
             name, before = self._named(part), part.rows[0] if part.rows else 0
             cut = part.start > 0 or part.stop is not None
@@ -172,6 +176,13 @@ class JsonlReader(FileReader):
                         (own_name, numbers_of(piece.data, len(table), [bad_line.number for bad_line in bad], before))
                     )
                     before += lines_in(piece.data)
+                as_read, table = table, self._with_folders(table, name, self._read_names())
+                added |= {
+                    column
+                    for column in self._in_folders(name)
+                    if column in table.column_names
+                    and (column not in as_read.column_names or not table[column].equals(as_read[column]))
+                }
                 shape = self._joined(shape, table.schema, name)
                 tables.append(table)
                 lines.append(row_lines)
@@ -181,7 +192,7 @@ class JsonlReader(FileReader):
         names = (
             self._read_names()
             if self._read_only is None
-            else [column for column in self._read_only if column in shape.types]
+            else [column for column in dict.fromkeys([*self._read_only, *self._folder_types]) if column in shape.types]
         )
         schema = shape.schema(names)
         try:
@@ -190,7 +201,7 @@ class JsonlReader(FileReader):
             raise DataError(f"{task.key}: {error}; say the type of the column with schema=") from error
         if self._keeps_lines:
             all_lines = lines[0] if len(lines) == 1 else pa.concat_arrays([pa.array([], pa.large_binary()), *lines])
-            rows = with_lines(rows, all_lines, rows.column_names)
+            rows = with_lines(rows, all_lines, rows.column_names, added)
         if self._marks_rows:
             rows = with_origins(rows, places)
         rows = self._matching(rows, schema.names)
@@ -221,7 +232,10 @@ class JsonlReader(FileReader):
         names = self._read_names()
         wanted = Wanted(shape, self._declared(), None if names is None else tuple(names))
         if self._keeps_lines:
-            table, lines, bad = json_columns.parse(piece.data, self._read_only, wanted, name)
+            # A line may have the column of a folder itself.
+            read_only = self._read_only
+            only = None if read_only is None else tuple(dict.fromkeys([*read_only, *self._folder_types]))
+            table, lines, bad = json_columns.parse(piece.data, only, wanted, name)
         else:
             lines = none
             table, bad = self._all_rows(piece, wanted, name)

@@ -10,7 +10,7 @@ from io import BytesIO
 from itertools import accumulate, pairwise
 from types import MappingProxyType
 from typing import Any, BinaryIO, ClassVar, NamedTuple
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +26,7 @@ from dcurate.frames.schema import ColumnTypes, combined, with_fields, without
 from dcurate.fs.errors import storage_errors
 from dcurate.fs.listing import check_unchanged, open_unchanged, unchanged
 from dcurate.io import files
+from dcurate.io.folder_columns import NULL_FOLDER
 from dcurate.io.json_parse import remarks_on_rounded, rounded_as
 from dcurate.io.parquet_bounds import group_bounds
 from dcurate.io.parquet_int96 import ALL_YEARS, int96_columns, with_declared_units
@@ -47,7 +48,6 @@ _BUFFERED = MappingProxyType({"buffer_size": 2**20, "pre_buffer": False})
 _LONGEST_PART = 255
 #: Arguments of `pyarrow.parquet.write_table` that say how columns are encoded.
 _ENCODING = {"use_dictionary", "column_encoding", "use_byte_stream_split", "store_decimal_as_integer"}
-_NULL_DIRECTORY = "__HIVE_DEFAULT_PARTITION__"
 _PANDAS = {"engine": "pyarrow", "dtype_backend": "pyarrow"}
 _READ_KWARGS = (
     "memory_map",
@@ -66,7 +66,9 @@ class ParquetReader(FileReader):
     """Read Parquet files.
 
     Files larger than 128 MiB (or than ``blocksize``) are cut at row groups. A column that is missing in a file is
-    null there. Directories named ``column=value`` below the given path become a column of text.
+    null there. Folders named ``column=value`` below the given path are a column: of whole numbers, dates
+    (``2024-05-06``) or booleans (``true``, ``false``) where all values of all files are such, in the way in which they
+    are written again, and else of text, such as ``007``.
 
     A column has one type in all files: that of the file where all have the same; of two whole numbers the wider, of
     whole numbers and floats ``float64``, of text and large text large text, of timestamps the finer. A dictionary, or a
@@ -92,6 +94,8 @@ class ParquetReader(FileReader):
         filter: rows to read: an SQL condition such as ``"lang = 'en' AND score >= 0.5"``, or a
             `pyarrow.compute.Expression`; others are no input. Files in Hive directories and row groups that cannot
             hold any are not read.
+        folder_fields: whether folders named ``column=value`` are columns. A file may have the column itself, with the
+            same values; ``schema`` gives such a column another type.
         frames: ``"cudf"`` to have the rows on a GPU, in a slot that has one: local files of plain columns are decoded
             there, others on the CPU and moved once. Untested on a GPU.
 
@@ -113,6 +117,7 @@ class ParquetReader(FileReader):
     name: str = "parquet_reader"
 
     kind: ClassVar[files.Format] = files.PARQUET
+    has_folder_columns: ClassVar[bool] = True
 
     def process(self, task: FileGroup) -> DocumentBatch | None:
         """The rows of a split; None if it has none.
@@ -183,7 +188,7 @@ class ParquetReader(FileReader):
             if (
                 not isinstance(store, LocalFileSystem)
                 or not _is_plain(schema, self._known(), self.fields)
-                or hive_columns(name)
+                or self._in_folders(name)
             ):
                 return None
             parts.append((path, self.fields or schema.names, list(groups)))
@@ -223,8 +228,9 @@ class ParquetReader(FileReader):
         columns = self._columns(part, name, table.schema)
         # A column without a name is dropped later.
         table = with_fields(table, [columns.get(column.name, column.with_name("\1")) for column in table.schema])
+        table = self._with_folders(table, name, names)
         for column, value in self._constants(part, name).items():
-            if column not in places and (names is None or column in names):
+            if column not in table.column_names and (names is None or column in names):
                 table = table.append_column(column, pa.repeat(value, table.num_rows))
         return _RowGroupPiece(table, groups, left)
 
@@ -249,34 +255,22 @@ class ParquetReader(FileReader):
         if condition is None or not looked_at or not known.types:
             return list(groups)
         kinds = {name: kind for name, kind in known.types.items() if name in looked_at}
-        fixed = {name: constants[name] for name in kinds if name in constants and name not in places}
+        in_folders = self.has_folder_columns
+        fixed = {name: constants[name] for name in kinds if name in constants and (in_folders or name not in places)}
         whole = {name: Bounds.of_constant(value) for name, value in fixed.items()}
         absent = {name: Bounds(all_null=True) for name in kinds if name not in places and name not in fixed}
-        stored = {name: places[name] for name in kinds if name in places}
+        stored = {name: places[name] for name in kinds if name in places and name not in fixed}
         bounds = [whole | absent | known_bounds for known_bounds in group_bounds(about, groups, stored)]
         possible = condition.may_match(bounds, known.schema())
         return [group for group, is_possible in zip(groups, possible, strict=True) if is_possible]
-
-    def _constants_of(self, sources: Sequence[files.SourceFile]) -> list[Mapping[str, pa.Scalar]]:
-        names = {name for file in sources for name in hive_columns(file.name)}
-        if not names:
-            return [{} for _ in sources]
-        with self._opened(sources[0].path, sources[0].name) as file:
-            names -= set(file.schema_arrow.names)
-        declared = self._declared()
-        constants: list[Mapping[str, pa.Scalar]] = []
-        for file in sources:
-            values = {name: _constant(value, declared.get(name)) for name, value in hive_columns(file.name).items()}
-            constants.append({name: value for name, value in values.items() if name in names and value is not None})
-        return constants
 
     def _columns(self, part: FilePart, name: str, schema: pa.Schema) -> dict[str, pa.Field]:
         """The columns of a file as rows have them, by their names in the file."""
         return {column.name: column for column in schema}
 
     def _constants(self, part: FilePart, name: str) -> dict[str, pa.Scalar]:
-        """Values for all rows of a file, by the name of a column that the file itself may not have."""
-        return {column: pa.scalar(value, pa.string()) for column, value in hive_columns(name).items()}
+        """Values for all rows of a file, by column; the file itself may have one that is not in the folders."""
+        return self._folder_values(name)
 
     def _counted(self, part: FilePart) -> list[FilePart]:
         with self._opened(part.path, self._named(part), part.version) as file:
@@ -321,8 +315,7 @@ class ParquetReader(FileReader):
         with self._opened(file.path, file.name) as opened:
             schema = opened.schema_arrow
         plain = [pa.field(column.name, without(column.type, "encoding")) for column in schema]
-        hive = [pa.field(name, pa.string()) for name in hive_columns(file.name) if name not in schema.names]
-        return pa.schema(plain + hive)
+        return pa.schema(plain)
 
     def _check_read_kwargs(self, kwargs: dict[str, Any]) -> None:
         refused = [name for name, value in kwargs.items() if name not in _READ_KWARGS and _PANDAS.get(name) != value]
@@ -348,14 +341,6 @@ def _amounts(about: pq.FileMetaData, groups: Collection[int], columns: Sequence[
     chunks = (about.row_group(group).column(number) for group in groups for number in range(about.num_columns))
     nbytes = sum(c.total_compressed_size for c in chunks if c.path_in_schema.partition(".")[0] in columns)
     return Counter({GROUPS: len(groups), GROUP_BYTES: nbytes})
-
-
-def _constant(value: str | None, kind: pa.DataType | None) -> pa.Scalar | None:
-    """The value of a folder in the type of its column; None if it is not of that type."""
-    try:
-        return pa.scalar(value, pa.string()).cast(kind or pa.string())
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        return None  # reading the file says so
 
 
 def _groups(file: pq.ParquetFile, groups: Sequence[int], columns: list[str], rows: tuple[int, int] | None) -> pa.Table:
@@ -402,17 +387,6 @@ def _is_plain(schema: pa.Schema, known: ColumnTypes, fields: Sequence[str] | Non
     return alike and all(
         schema.field(name).type in _PLAIN and known.types.get(name) == schema.field(name).type for name in names
     )
-
-
-def hive_columns(name: str) -> dict[str, str | None]:
-    """Columns in the directories of a file's name.
-
-    Examples:
-        >>> hive_columns("lang=en/year=2024/part-0.parquet")
-        {'lang': 'en', 'year': '2024'}
-    """
-    pairs = [part.partition("=") for part in name.split("/")[:-1] if "=" in part]
-    return {unquote(column): None if value == _NULL_DIRECTORY else unquote(value) for column, _, value in pairs}
 
 
 @dataclass
@@ -555,9 +529,10 @@ def _segment(value: Any) -> str:
     """Return a value as it is in the name of a directory; the text that means null is escaped.
 
     Examples:
-        >>> [_segment(value) for value in ("a/b", None, "__HIVE_DEFAULT_PARTITION__")]
-        ['a%2Fb', '__HIVE_DEFAULT_PARTITION__', '%5F_HIVE_DEFAULT_PARTITION__']
+        >>> [_segment(value) for value in ("a/b", None, "__HIVE_DEFAULT_PARTITION__", True)]
+        ['a%2Fb', '__HIVE_DEFAULT_PARTITION__', '%5F_HIVE_DEFAULT_PARTITION__', 'true']
     """
     if value is None:
-        return _NULL_DIRECTORY
-    return f"%5F{value[1:]}" if value == _NULL_DIRECTORY else quote(str(value), safe=" ,;+@")
+        return NULL_FOLDER
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return f"%5F{text[1:]}" if text == NULL_FOLDER else quote(text, safe=" ,;+@")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import os
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Protocol, Self, TypeAlias, TypeVar, get_args
 
@@ -21,6 +22,7 @@ from dcurate.frames.schema import ColumnTypes, TypeConflict, declared
 from dcurate.fs.compression import ending_of
 from dcurate.fs.paths import open_store
 from dcurate.io.files import Format, SourceFile, as_list, is_listed, is_names, left_out, listing, roots, shown_name
+from dcurate.io.folder_columns import folder_columns, folder_types, folder_value, with_folder_value
 from dcurate.io.partition import LARGE, LEAST, Partitioning
 from dcurate.io.row_filter import Bounds, RowFilter, skipped_files
 
@@ -70,7 +72,10 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
     limit: int | None = None
     frames: Frames = field(default="arrow", kw_only=True)
     filter: Any = field(default=None, kw_only=True)
+    folder_fields: bool = field(default=True, kw_only=True)
     _sniffed: ColumnTypes | None = field(default=None, init=False, repr=False, compare=False)
+    #: Types of the columns in the names of folders, over all files.
+    _folder_types: dict[str, pa.DataType] = field(default_factory=dict, init=False, repr=False, compare=False)
     _notices: tuple[str, ...] = field(default=(), init=False, repr=False, compare=False)
     #: Columns of which the first rows hold values without a common type: they are read as text.
     _mixed: tuple[str, ...] = field(default=(), init=False, repr=False, compare=False)
@@ -87,6 +92,8 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
     lists_ahead: ClassVar[bool] = True
     #: Whether its rows can be filtered as they are read.
     filters_rows: ClassVar[bool] = True
+    #: Whether folders named ``column=value`` are columns of its rows.
+    has_folder_columns: ClassVar[bool] = False
     kind: ClassVar[Format]
     large: ClassVar[int] = LARGE
 
@@ -104,6 +111,10 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
             raise PipelineError(f"{self.name}: limit={self.limit!r} must be at least 1, or None for all rows")
         if self._row_filter() is not None and not self.filters_rows:
             raise PipelineError(f"{self.name}: filter has no effect here; leave it out, and drop rows with a stage")
+        if not isinstance(self.folder_fields, bool):
+            raise PipelineError(f"{self.name}: folder_fields={self.folder_fields!r} must be True or False")
+        if not self.folder_fields and not self.has_folder_columns:
+            raise PipelineError(f"{self.name}: folder_fields has no effect here; leave it out")
         self._check_read_kwargs(self._reading())
 
     def splits(self) -> Iterator[FileGroup]:
@@ -272,6 +283,8 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
                     f"{shown_name(file.path, self.file_paths)} is no {self.kind.name} file by its ending, which would "
                     f"be {self.kind.wanted}; {_ELSEWHERE[ending]}, or rename it if it is one"
                 )
+        if self.has_folder_columns and self.folder_fields:
+            self._folder_types = folder_types(file.name for file in matched.files)
         return self._possible(matched.files)
 
     def _possible(self, files: list[SourceFile]) -> list[SourceFile]:
@@ -280,11 +293,17 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
         constants = [] if condition is None else self._constants_of(files)
         if condition is None or self.limit is not None or not any(constants):
             return files  # the first rows are those of all files
-        possible = condition.may_match_constants(constants)
+        try:
+            possible = condition.may_match_constants(constants)
+        except DataError:  # it is made for columns of other types, which files may have themselves
+            possible = None
         if possible is None:  # the filter looks at other columns, too
             bounds = [{name: Bounds.of_constant(value) for name, value in values.items()} for values in constants]
             possible = condition.may_match(bounds, self._sniff(files).schema())
-        return self._taken(files, possible)
+        taken = self._taken(files, possible)
+        if not taken:  # the columns are those of the files that are left out
+            self._shape(files)
+        return taken
 
     def _taken(self, files: Sequence[Sized], possible: list[bool]) -> list[Sized]:
         """The files that are possible; the others are counted and noted."""
@@ -301,8 +320,34 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
         return taken
 
     def _constants_of(self, files: Sequence[SourceFile]) -> list[Mapping[str, pa.Scalar]]:
-        """Columns that have one value in all rows of a file, and that the file itself does not have."""
-        return [{} for _ in files]
+        """Columns that have one value in all rows of a file."""
+        declared = self._declared()
+        constants: list[Mapping[str, pa.Scalar]] = []
+        for file in files:
+            values: dict[str, pa.Scalar] = {}
+            for column, text in self._in_folders(file.name).items():
+                with suppress(DataError):  # reading the file says so
+                    kind = declared.get(column, self._folder_types[column])
+                    values[column] = folder_value(column, text, kind, file.name)
+            constants.append(values)
+        return constants
+
+    def _in_folders(self, name: str) -> dict[str, str | None]:
+        """The columns in the folders of a file, as text."""
+        return folder_columns(name) if self.has_folder_columns and self.folder_fields else {}
+
+    def _folder_values(self, name: str) -> dict[str, pa.Scalar]:
+        """The columns in the folders of a file, in the types of these columns."""
+        texts, known = self._in_folders(name), self._known().types
+        kinds = {column: known.get(column, self._folder_types.get(column, pa.string())) for column in texts}
+        return {column: folder_value(column, text, kinds[column], name) for column, text in texts.items()}
+
+    def _with_folders(self, rows: pa.Table, name: str, columns: Collection[str] | None) -> pa.Table:
+        """Return the rows of a file with those of the columns in its folders that are wanted; all if None."""
+        for column, value in self._folder_values(name).items():
+            if columns is None or column in columns:
+                rows = with_folder_value(rows, column, value, name)
+        return rows
 
     def _row_filter(self) -> RowFilter | None:
         return None if self.filter is None else RowFilter(self.filter, f"{self.name}: filter")
@@ -370,6 +415,9 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
     def _sniff(self, files: Sequence[SourceFile]) -> ColumnTypes:
         fixed = self._declared()
         shape = self._heads(files)
+        if shape.types:
+            folders = [pa.field(*column) for column in self._folder_types.items() if column[0] not in shape.types]
+            shape = shape.joined(folders, "the names of folders")
         condition = self._row_filter()
         looked_at = [] if condition is None else condition.columns(ColumnTypes({**shape.types, **fixed}).schema())
         wanted = dict.fromkeys([*(self.fields or ()), *looked_at])

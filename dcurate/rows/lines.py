@@ -65,14 +65,16 @@ def _line_type(serialized: bytes) -> LineType:
 pa.register_extension_type(LineType(()))
 
 
-def with_lines(table: pa.Table, lines: pa.Array, columns: Sequence[str]) -> pa.Table:
+def with_lines(table: pa.Table, lines: pa.Array, columns: Sequence[str], added: Collection[str] = ()) -> pa.Table:
     """The table with a column of lines, its other columns marked as read from them.
 
     Args:
         lines: large binary.
         columns: those that were looked for in the lines.
+        added: those of the table whose values are not from the lines.
     """
-    fields = [field.with_metadata({**(field.metadata or {}), **_AS_READ}) for field in table.schema]
+    read = {field.name: field.with_metadata({**(field.metadata or {}), **_AS_READ}) for field in table.schema}
+    fields = [field if field.name in added else read[field.name] for field in table.schema]
     kind = LineType(columns)
     arrays = [*table.columns, pa.ExtensionArray.from_storage(kind, lines)]
     return pa.Table.from_arrays(arrays, schema=pa.schema([*fields, pa.field(LINE, kind)]))

@@ -83,7 +83,7 @@ class InterleavedParquetReader(ParquetReader):
         heads = self._heads(self._files()) if self._sniffed is None else self._sniffed
         reserved = [name for name in heads.types if name in RESERVED]
         reader = replace(self, fields=list(dict.fromkeys([*reserved, *self.fields])))
-        reader._sniffed = self._sniffed
+        reader._sniffed, reader._folder_types = self._sniffed, self._folder_types
         return reader
 
     def _cut(self, file: files.SourceFile, target: int) -> list[int]:

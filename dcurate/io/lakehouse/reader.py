@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
@@ -117,6 +117,7 @@ class TableFiles(ParquetReader):
     """Reads the Parquet files of a version of a table."""
 
     name: str = "table_files"
+    has_folder_columns: ClassVar[bool] = False
     _source: LakeTable | None = field(default=None, init=False, repr=False, compare=False)
     _version: int | None = field(default=None, init=False, repr=False, compare=False)
     _read_at: int | None = field(default=None, init=False, repr=False, compare=False)
