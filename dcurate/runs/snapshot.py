@@ -150,6 +150,8 @@ class RunSnapshot:
         owner: user and host that asked for it, as ``alice@host``.
         compile_s: seconds in which kernels were compiled ahead.
         left_s: seconds that the phase will still take, by `dcurate.runs.time_left.TimeLeft`; None if not known.
+        share: share of the run that is done, from 0 to 1; it never shrinks.
+        run_left_s: seconds that the run will still take; None if not known.
 
     Examples:
         >>> one = RunSnapshot(
@@ -184,6 +186,8 @@ class RunSnapshot:
     owner: str = ""
     compile_s: float = 0.0
     left_s: float | None = None
+    share: float = 0.0
+    run_left_s: float | None = None
 
     @property
     def rows_in(self) -> int:

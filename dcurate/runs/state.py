@@ -31,7 +31,7 @@ from dcurate.events import (
 from dcurate.runs.labels import operator_labels
 from dcurate.runs.snapshot import LATENCY_S, Note, OperatorFigures, RunSnapshot, bucket
 from dcurate.runs.text import many
-from dcurate.runs.time_left import TimeLeft
+from dcurate.runs.time_left import RunTimeLeft, TimeLeft
 
 #: Number of latest notes to keep.
 LATEST = 20
@@ -122,7 +122,7 @@ class RunState:
         waits: why it waits for other runs on the cluster; empty if it does not.
         phases: phases of the run in all, as far as that is known; 0 if it is not.
         compile_s: seconds in which kernels were compiled ahead, of all phases.
-        time_left: estimate of the time that the phase will still take.
+        time_left: estimate of the time that the phase will still take, and ``run_left`` that of the run.
     """
 
     run: str = ""
@@ -160,6 +160,8 @@ class RunState:
     phases: int = 0
     compile_s: float = 0.0
     time_left: TimeLeft = field(default_factory=TimeLeft)
+    run_left: RunTimeLeft = field(default_factory=RunTimeLeft)
+    _share: float = 0.0
 
     def apply(self, event: Event) -> None:
         """Take an event into account."""
@@ -219,6 +221,8 @@ class RunState:
             operator.running = operator.waiting = operator.waiting_bytes = 0
         self.held_bytes = 0
         self.phase_ended, self.error, self.waits = event.time, event.error, ""
+        if not event.error:
+            self.run_left.round_ended(event.time, self.elapsed(event.time), self._following)
         self.ended = event.time if event.last else None
         if event.error:
             self._note(Note(event.time, "error", event.error))
@@ -359,6 +363,8 @@ class RunState:
             owner=self.owner,
             compile_s=self.compile_s,
             left_s=None if self.phase_ended else self.remaining(now),
+            share=self.share,
+            run_left_s=None if self.ended else self.run_remaining(now),
         )
 
     @property
@@ -395,10 +401,36 @@ class RunState:
         """Seconds that the phase will still take, by `TimeLeft`, or None if that is not known."""
         return self.time_left.seconds(now)
 
+    def run_remaining(self, now: float) -> float | None:
+        """Seconds that all rounds of the run will still take, by `RunTimeLeft`, or None if that is not known."""
+        return self.run_left.left.seconds(now)
+
+    @property
+    def share(self) -> float:
+        """Share of the run that is done, from 0 to 1, each round counting alike; it never shrinks.
+
+        Before the first split of a round has ended, what operators have done of it counts.
+        """
+        within = float(self.phase_ended is not None and not self.error)
+        if self.splits:
+            within = (self.splits_before + self.splits_done) / self.splits
+            if not within:
+                done = [min(1.0, operator.tasks / self.splits) for operator in self.operators.values()]
+                within = min(sum(done) / max(1, len(done)), 0.99 / self.splits)
+        self._share = max(self._share, (self.phase + within) / max(1, self.phases))
+        return self._share
+
+    @property
+    def _following(self) -> int:
+        """How many rounds follow the present one, as far as that is known."""
+        return max(0, self.phases - self.phase - 1)
+
     def _estimate(self, time: float) -> None:
         if self.splits is not None and self.splits_done:
             splits_left = max(self.splits - self.splits_before - self.splits_done, 0)
             self.time_left.split_done(time, self.splits_done, splits_left)
+            left = self.time_left.seconds(time) or 0.0
+            self.run_left.estimate(time, left, self.elapsed(time) + left, self._following)
 
 
 def _operator_name(stages: Sequence[str]) -> str:

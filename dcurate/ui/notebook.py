@@ -22,7 +22,7 @@ from dcurate.runs.snapshot import OperatorFigures
 from dcurate.runs.state import RunState
 from dcurate.runs.text import many, seconds_text
 from dcurate.ui.pace import Pace
-from dcurate.ui.progress import setting_up
+from dcurate.ui.progress import percent_done, setting_up
 from dcurate.ui.report.blocks import ReportData
 from dcurate.ui.report.page import PAGE, overview, removed
 from dcurate.ui.templating import render
@@ -137,8 +137,9 @@ def live_html(run: RunState, pace: Pace, now: float) -> str:
         run=run,
         present=pace.present,
         done=done,
-        share=done / run.splits if run.splits else 0.0,
-        remaining=None if run.ended else run.remaining(now),
+        share=run.share,
+        percent="" if run.ended or not run.splits else percent_done(run),
+        remaining=None if run.ended else run.run_remaining(now),
         setting_up=setting_up(run, now),
         flow=[*([f"{run.round}: {run.inner_of}"] if run.inner_of and not run.ended else []), *_flow(pace)],
         heads=[HEADS[number] for number in shown],

@@ -147,9 +147,10 @@ class JsonProgress:
     """Write the progress of a run as JSON lines, for another program: one at intervals, one at the end.
 
     Each has ``run``, ``pipeline``, ``owner``, ``output``, ``phase``, ``seconds``, ``seconds_left`` (of the phase, null
-    before its first split has ended), ``splits_done``, ``splits``, ``rows_in``, ``bytes_in``, ``rows_out``,
-    ``operators`` (``slots``, ``running``, ``waiting``, ``waiting_bytes``, ``calls``, ``busy`` by name), ``notes``
-    (those that are new) and ``state``: ``"running"``, ``"done"`` or ``"stopped"``, then with ``error``.
+    before its first split has ended), ``share`` (of the run, from 0 to 1; it never shrinks), ``run_seconds_left`` (of
+    all rounds, null before the first split has ended), ``splits_done``, ``splits``, ``rows_in``, ``bytes_in``,
+    ``rows_out``, ``operators`` (``slots``, ``running``, ``waiting``, ``waiting_bytes``, ``calls``, ``busy`` by name),
+    ``notes`` (those that are new) and ``state``: ``"running"``, ``"done"`` or ``"stopped"``, then with ``error``.
 
     Args:
         file: where to write; standard error if not given.
@@ -200,6 +201,8 @@ class JsonProgress:
             "splits_done": snapshot.splits_before + snapshot.splits_done,
             "seconds": round(snapshot.elapsed, 3),
             "seconds_left": left_s,
+            "share": round(snapshot.share, 4),
+            "run_seconds_left": None if snapshot.run_left_s is None else round(snapshot.run_left_s, 1),
             "operators": {operator.name: _operator_dict(operator) for operator in snapshot.operators},
             "notes": [note.text for note in snapshot.latest[len(snapshot.latest) - new :]],
             "state": state,
@@ -241,9 +244,9 @@ def progress_line(run: RunState, pace: Pace, now: float) -> str:
     if run.setting_up or run.waits:
         return f"{run.pipeline}: {seconds_text(run.elapsed(now))} | {setting_up(run, now)}"
     parts = [f"{run.pipeline}: {seconds_text(run.elapsed(now))}", _splits(run), *_flow(run, pace)]
-    remaining = run.remaining(now)
+    remaining = run.run_remaining(now)
     if remaining is not None:
-        parts.append(f"{seconds_text(remaining)} left{' of this round' if run.round else ''}")
+        parts.append(f"{seconds_text(remaining)} left")
     if len(run.operators) > 1:
         parts.append(
             "tasks " + ", ".join(f"{operator.label} {operator.tasks:,}" for operator in run.operators.values())
@@ -265,8 +268,13 @@ def _splits(run: RunState) -> str:
     place = f"{run.round}, " if run.round and run.phase_ended is None else ""
     if run.splits is None:
         return f"{place}{many(done, 'split')}"
-    share = f" ({100 * done // run.splits} %)" if run.splits else ""
+    share = f" ({percent_done(run)})" if run.splits else ""
     return f"{place}{done:,} of {run.splits:,} splits{share}"
+
+
+def percent_done(run: RunState) -> str:
+    """The share of a run that is done, in percent; of several rounds it says so, as it is not that of the splits."""
+    return f"{int(100 * run.share)} %{' of the run' if run.round else ''}"
 
 
 def _came_to(run: RunState, now: float) -> list[str]:
@@ -295,13 +303,13 @@ def live_view(run: RunState, pace: Pace, now: float) -> RenderableType:
         pace: has seen the present; the rates of operators are over its last seconds.
     """
     bar = ProgressBar(
-        total=run.splits or None,
-        completed=run.splits_before + run.splits_done,
+        total=1.0 if run.splits or run.share else None,
+        completed=run.share,
         width=40,
-        pulse=not run.splits,
+        pulse=not (run.splits or run.share),
         animation_time=now,
     )
-    remaining = run.remaining(now)
+    remaining = run.run_remaining(now)
     head = Table.grid(padding=(0, 2))
     head.add_row(
         Text(run.pipeline, "bold"),

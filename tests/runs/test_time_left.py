@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from dcurate import DaskExecutor, DocumentBatch, InlineExecutor, JsonlReader, Pipeline, processing_stage
 from dcurate.core.stage import Stage
-from dcurate.events import Compiled, Compiling, RunStarted, SlotsChanged, SourceListed, SplitDone
+from dcurate.events import Compiled, Compiling, RunEnded, RunStarted, SlotsChanged, SourceListed, SplitDone, TaskDone
 from dcurate.runs.state import RunState
 from dcurate.runs.time_left import RAISED, RAISED_S
 from dcurate.ui import JsonProgress
@@ -57,6 +57,56 @@ def test_the_time_left_rises_at_the_end_of_a_split_alone_and_only_if_the_estimat
         assert done > share
         last, share = left, done
     assert (last, share) == (0.0, 1.0)
+
+
+@given(
+    st.lists(st.lists(st.floats(0.01, 1000.0), min_size=1, max_size=9), min_size=1, max_size=8),
+    st.lists(st.integers(0, 3), min_size=8, max_size=8),
+)
+def test_over_rounds_the_share_never_shrinks_and_the_time_left_rises_only_if_the_estimate_was_wrong(
+    rounds: list[list[float]], unknown: list[int]
+) -> None:
+    state, now, share = RunState(), 100.0, 0.0
+    last: float | None = None
+
+    def look(may_rise: bool) -> None:
+        nonlocal last, share
+        left = state.run_remaining(now)
+        if last is not None:
+            assert left is not None
+            assert left <= last + 1e-6 or (may_rise and left > max(RAISED * last, last + RAISED_S))
+        assert share <= state.share <= 1.0
+        last, share = left, state.share
+
+    for phase, durations in enumerate(rounds):
+        # How many rounds follow is not always known from the beginning.
+        phases = max(phase + 1, len(rounds) - unknown[phase])
+        state.apply(RunStarted(now, "7f3a", "demo", "streaming", (("read", "write"),), phase=phase, phases=phases))
+        look(may_rise=False)
+        state.apply(SourceListed(now, len(durations), 0))
+        state.apply(SlotsChanged(now, "read-write", "a", 1, 1, 0.1))
+        for number, seconds in enumerate(durations):
+            for _ in range(4):
+                now += seconds / 4
+                look(may_rise=False)
+            state.apply(SplitDone(now, f"part-{number}", ()))
+            look(may_rise=True)
+        state.apply(RunEnded(now, "", last=phase + 1 == len(rounds)))
+        look(may_rise=True)
+    assert state.share == 1.0
+
+
+def test_the_share_grows_before_the_first_split_has_ended() -> None:
+    state = RunState()
+    state.apply(RunStarted(100.0, "7f3a", "demo", "streaming", (("read",), ("clean",), ("write",))))
+    state.apply(SourceListed(100.0, 1, 0))
+    shares = []
+    for operator in ("read", "clean"):
+        state.apply(TaskDone(101.0, operator, "a", (), 1.0))
+        shares.append(state.share)
+    assert 0 < shares[0] < shares[1] < 1
+    state.apply(SplitDone(102.0, "part-0", ()))
+    assert state.share == 1.0
 
 
 def test_what_comes_before_the_first_slot_is_not_part_of_the_pace() -> None:

@@ -120,11 +120,12 @@ def headline(view: RunPanel) -> Parts:
 
 def _time_card(view: RunPanel) -> tuple[str, str, str, str]:
     took = f"{spent(view.now.elapsed)} so far"
+    done = f", {int(100 * view.now.share)} % done" if view.now.splits else ""
     if not view.goes_on:
         return "time", "time", spent(view.now.elapsed), "from start to end"
     if view.state == "silent":
         return "time", "last message", f"{spent(max(0.0, time.time() - view.now.time))} ago", took
-    return "time", "left of this phase" if view.phases > 1 else "left", spent(view.left), took
+    return "time", "left", spent(view.left), took + done
 
 
 def _error_card(view: RunPanel) -> tuple[str, str, str, str]:

@@ -80,7 +80,7 @@ class RunPanel:
         state: ``"setting up"``, ``"running"``, ``"silent"``, ``"finished"`` or ``"stopped"``.
         rate_in: documents a second read lately, ``rate_out`` those that came out, ``bytes_rate`` bytes of input; over
             the whole run once that has ended.
-        left: seconds that the present phase will still take, None where that is not known.
+        left: seconds that the run will still take, None where that is not known.
         kept: share of the documents that come out; None before there are any, and while the first phases of several
             have none.
         faulty: documents in quarantine.
@@ -125,7 +125,7 @@ def view(history: History, now: float | None = None) -> RunPanel:
         rate_in=(rows_in - last.rows_in) / seconds,
         rate_out=max(0, rows_out - last.rows_out) / seconds,
         bytes_rate=(snapshot.bytes_in - last.bytes_in) / seconds,
-        left=snapshot.left_s,
+        left=snapshot.run_left_s,
         kept=None if snapshot.kept is None else min(1.0, snapshot.kept),
         faulty=sum(sum(stage.faulty.values()) for stage in snapshot.stages),
         operators=tuple(operators),

@@ -58,8 +58,8 @@ def test_while_long_calls_end_one_by_one_the_rates_stay_what_they_are() -> None:
     assert all(9 <= rate <= 11 for rate in (*rates, *paces, *plotted[130:]))
 
 
-def test_what_is_left_of_a_phase_is_what_other_views_say() -> None:
-    assert view(told(replace(reading(50, 100), left_s=150.0)), now=50).left == 150
+def test_what_is_left_of_a_run_is_what_other_views_say() -> None:
+    assert view(told(replace(reading(50, 100), run_left_s=150.0)), now=50).left == 150
     assert view(told(reading(50, 100, splits=None)), now=50).left is None
 
 
