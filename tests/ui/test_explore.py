@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+import pandas as pd
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
@@ -425,3 +426,43 @@ def test_a_person_chooses_a_language_and_on_a_phone_documents_come_before_filter
         assert browser.text("#count") == "5 documents"
         browser.value("document.querySelector('#clear').click(); 1")
         browser.wait("document.querySelector('#count').textContent == '20 documents'")
+
+
+@pytest.mark.parametrize("size", [(1440, 900), PHONE])
+def test_the_page_opens_on_what_was_dropped_and_why(corpus: ExploredCorpus, browser: Browser, size: Any) -> None:
+    fates = corpus.summary()["fates"]
+    kept = sum(fate["documents"] for fate in fates if fate["outcome"] == "kept")
+    dropped = [fate for fate in fates if fate["outcome"] != "kept"]
+    with ExploreServer(corpus) as server:
+        browser.open(server.address, *size)
+        browser.wait("document.querySelector('#overview') !== null")
+        assert f"{kept} of {len(corpus.index)} documents were kept" in browser.text("#overview .big")
+        rows = browser.value("[...document.querySelectorAll('#overview li')].map((row) => row.textContent)")
+        assert [str(fate["documents"]) in row for fate, row in zip(dropped, rows, strict=True)] == [True] * len(dropped)
+        assert browser.value("document.querySelector('#overview').getBoundingClientRect().top") < size[1] / 2
+        browser.value("document.querySelector('#overview li button').click(); 1")
+        browser.wait("!document.querySelector('#overview')")
+        browser.wait(f"document.querySelector('#count').textContent.startsWith('{dropped[0]['documents']} document')")
+        assert browser.value("document.documentElement.scrollWidth") == size[0]
+        assert browser.complaints == []
+
+
+def test_a_long_name_of_a_stage_fits_a_phone(tmp_path: Path, browser: Browser) -> None:
+    rows = dcurate.DocumentBatch(data=pd.DataFrame({"id": [*"abcd"], "text": ["word " * n for n in (1, 2, 30, 40)]}))
+    rules: list[Any] = [
+        dcurate.text.WordCountFilter(min_words=20),
+        dcurate.text.MeanWordLengthFilter(),
+        dcurate.text.NonAlphaNumericFilter(),
+    ]
+    keep = dcurate.ScoreFilter(rules)
+    keep.name = "a_stage_of_many_rules_" * 6
+    stages: list[Any] = [keep, dcurate.JsonlWriter(f"{tmp_path}/out")]
+    run = dcurate.Pipeline("long", stages=stages)
+    run.run(dcurate.InlineExecutor(), rows, rejected=f"{tmp_path}/rejected", observers=[])
+    (tmp_path / "index").mkdir()
+    with ExploreServer(load_corpus(dcurate.runs.RunPlaces(f"{tmp_path}/out"), tmp_path / "index")) as server:
+        browser.open(server.address, *PHONE)
+        browser.wait("document.querySelectorAll('article').length == 4")
+        assert browser.value("document.documentElement.scrollWidth") == PHONE[0]
+        assert outside(browser) == []
+        assert "dropped by word_count" in browser.text("#overview li")

@@ -44,7 +44,13 @@ function highlighted(text, words) {
   return parts;
 }
 
-function fateOf(one) { return one.outcome === "kept" ? "kept" : `${one.outcome} by ${one.stage}${one.reason && one.reason !== one.stage ? ` (${one.reason})` : ""}`; }
+// A long name of a stage is made of those of its rules: where the reason is one of them, that is enough.
+const LONG = 40;
+function by(one) {
+  if (!one.reason || one.reason === one.stage) return one.stage;
+  return one.stage.length > LONG ? one.reason : `${one.stage} (${one.reason})`;
+}
+function fateOf(one) { return one.outcome === "kept" ? "kept" : `${one.outcome} by ${by(one)}`; }
 
 function tools(one, ...more) {
   const box = make("div", {class: "tools"}, ...more);
@@ -114,10 +120,29 @@ function paging(more, draw) {
     make("button", {disabled: !more, onclick: () => { state.page += 1; draw(); }}, "Next"));
 }
 
+// What a person asks first, while nothing is filtered.
+const FIRST = 6;
+function overview() {
+  if (state.outcome || state.words || state.page || Object.keys(state.ranges).length || Object.keys(state.facets).length) return null;
+  const share = (count) => `${(100 * count / Math.max(1, summary.documents)).toFixed(1)} %`;
+  const kept = summary.fates.filter((fate) => fate.outcome === "kept").reduce((sum, fate) => sum + fate.documents, 0);
+  const out = summary.fates.filter((fate) => fate.outcome !== "kept");
+  const rows = out.map((fate) => {
+    const bar = make("i", {class: fate.outcome});
+    bar.style.width = `${100 * fate.documents / Math.max(1, out[0].documents)}%`;
+    return make("li", {}, make("button", {title: fate.stage, onclick: () => { Object.assign(state, {outcome: fate.outcome, stage: fate.stage, reason: fate.reason, page: 0}); draw(); }},
+      make("span", {}, fateOf(fate)), make("span", {class: "share"}, `${number(fate.documents)} · ${share(fate.documents)}`), bar));
+  });
+  const more = rows.length > FIRST ? make("details", {}, make("summary", {}, `${rows.length - FIRST} more reason${rows.length === FIRST + 1 ? "" : "s"}`), make("ul", {}, ...rows.slice(FIRST))) : null;
+  return make("section", {id: "overview"}, make("h2", {}, "What was dropped, and why"),
+    make("p", {class: "big"}, `${number(kept)} of ${number(summary.documents)} documents were kept (${share(kept)}).`),
+    make("ul", {}, ...rows.slice(0, FIRST)), more);
+}
+
 async function documents() {
   const found = await ask("/api/documents", query());
   const count = found.total == null ? "found so far: more than are shown" : `${number(found.total)} document${found.total === 1 ? "" : "s"}`;
-  return [make("p", {class: "count", id: "count"}, count), ...found.documents.map((one) => card(one, state.words)), paging(found.more, draw)];
+  return [overview(), make("p", {class: "count", id: "count"}, count), ...found.documents.map((one) => card(one, state.words)), paging(found.more, draw)];
 }
 
 async function compare() {
