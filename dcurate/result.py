@@ -8,7 +8,7 @@ from typing import Any, overload
 
 from dcurate.core.batch import Batch
 from dcurate.core.report import RunReport
-from dcurate.errors import DataError, RunError
+from dcurate.errors import DataError, RunError, nearest
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.tables import frame_of, with_seconds
 from dcurate.runs import records
@@ -61,6 +61,15 @@ class RunResult(Sequence[Batch]):
 
     def __len__(self) -> int:
         return len(self.outputs)
+
+    def __getattr__(self, name: str) -> Any:
+        """Say what there is instead of an attribute that other libraries have."""
+        advice = dict.fromkeys(("df", "data", "frame", "table", "pandas", "columns"), "to_pandas() or to_arrow()")
+        advice |= {"head": "to_pandas().head(), or before the run pipeline.head(n)"}
+        more = (
+            f"; use {advice[name]}" if name in advice else nearest(name, [at for at in dir(type(self)) if at[0] != "_"])
+        )
+        raise AttributeError(f"a RunResult has no {name!r}{more}")
 
     def __repr__(self) -> str:
         where = f", in {self.report.output_path!r}" if self.report.output_path is not None else ""

@@ -22,6 +22,7 @@ from dcurate import (
     JsonlWriter,
     Modify,
     ParquetReader,
+    ParquetWriter,
     Pipeline,
     PipelineError,
     ProcessingStage,
@@ -29,6 +30,7 @@ from dcurate import (
     Resources,
     Score,
     ScoreFilter,
+    trace,
 )
 from dcurate.core.extras import libraries
 from dcurate.core.fingerprint import fingerprint
@@ -297,3 +299,69 @@ def test_a_missing_extra_is_named_before_a_session_begins(monkeypatch: pytest.Mo
 def test_a_stage_knows_the_libraries_that_it_needs(stage: Any, modules: dict[str, str]) -> None:
     assert stage.requires() == modules
     assert {library.module: library.extra for library in libraries([stage])} == modules
+
+
+def any_of(kind: Any) -> Any:
+    """A class that takes whatever a beginner gives it."""
+    return kind
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (partial(any_of(JsonlReader), "a", limit=2.5), "jsonl_reader: limit=2.5 must be a whole number"),
+        (partial(any_of(ParquetReader), "a", limit="5"), "parquet_reader: limit='5' must be a whole number"),
+        (
+            partial(any_of(JsonlReader), "a", schema="text"),
+            "schema=str 'text' must be types of columns by name, such as",
+        ),
+        (
+            partial(any_of(Pipeline), "x", [JsonlReader("a")]),
+            "the second argument of a pipeline is its description.*stages=",
+        ),
+        (
+            partial(any_of(ScoreFilter), "word_count"),
+            "'word_count' is not a filter; give one, such as WordCountFilter",
+        ),
+        (
+            partial(any_of(Modify), "lower"),
+            "'lower' is not a modifier or function; give one, such as UnicodeReformatter",
+        ),
+        (partial(any_of(ParquetWriter), "a", compression="zst"), "compression='zst' .* give one of 'zstd', 'snappy'"),
+    ],
+)
+def test_a_value_of_the_wrong_kind_is_refused_with_the_right_one(make: Any, said: str) -> None:
+    with pytest.raises(DcurateError, match=said):
+        make()
+
+
+def test_a_result_says_what_it_has_in_place_of_what_other_libraries_have() -> None:
+    rows = DocumentBatch(data=pd.DataFrame({"text": ["one"]}))
+    result = Pipeline("x", stages=[Modify(str.strip)]).run(InlineExecutor(), rows, observers=[])
+    with pytest.raises(AttributeError, match=r"a RunResult has no 'df'; use to_pandas\(\) or to_arrow\(\)"):
+        result.df  # noqa: B018
+    with pytest.raises(AttributeError, match="a RunResult has no 'to_panda'; did you mean 'to_pandas'"):
+        result.to_panda()
+    assert copy.copy(result).report == result.report
+    assert not hasattr(result, "shape")
+
+
+def test_a_text_without_quotes_in_a_filter_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"lang": "en"}\n')
+    with pytest.raises(DataError, match="if the filter means a text, write it in single quotes: 'en'"):
+        JsonlReader(str(tmp_path), filter="lang = en").columns()
+
+
+def test_one_id_is_traced_as_one(tmp_path: Path) -> None:
+    rows = DocumentBatch(data=pd.DataFrame({"id": ["abc"], "text": ["one"]}))
+    stages: list[Any] = [Modify(str.strip), JsonlWriter(str(tmp_path / "out"))]
+    Pipeline("x", stages=stages).run(InlineExecutor(), rows, observers=[])
+    assert [(fate.id, fate.outcome) for fate in trace(str(tmp_path / "out"), "abc").fates] == [("abc", "kept")]
+
+
+@pytest.mark.parametrize(("function", "lost"), [(lambda _: None, 2), ({"a": "a"}.get, 1)])
+def test_a_function_that_gives_none_is_named(function: Any, lost: int) -> None:
+    rows = DocumentBatch(data=pd.DataFrame({"text": ["a", "b", None]}))
+    result = Pipeline("x", stages=[Modify(function, "text")]).run(InlineExecutor(), rows, observers=[])
+    [notice] = result.report.notices
+    assert f"gave None for {lost} values, which are null now; if that is not meant, have it return" in notice

@@ -93,8 +93,8 @@ class LocalCluster(Cluster):
         protocol: str = "tcp",
     ) -> None:
         super().__init__()
-        if n_workers is not None and n_workers < 1:
-            raise ResourceError(f"n_workers={n_workers} must be at least 1")
+        if n_workers is not None and (isinstance(n_workers, bool) or not isinstance(n_workers, int) or n_workers < 1):
+            raise ResourceError(f"n_workers={n_workers!r} must be a whole number of at least 1")
         if simulate_gpus < 0 or not 0 < simulated_gpu_memory_gb < math.inf:
             raise ResourceError(
                 f"simulate_gpus={simulate_gpus} must be zero or more, and "

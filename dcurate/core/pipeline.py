@@ -41,6 +41,11 @@ class PipelineDefinition:
                 f"the first argument of a pipeline is its name, and this is a {type(name).__name__}; "
                 "write Pipeline('name', stages=[...])"
             )
+        if description is not None and not isinstance(description, str):
+            raise PipelineError(
+                f"the second argument of a pipeline is its description, and this is {shown(description)}; "
+                "write Pipeline('name', stages=[...])"
+            )
         self.name = name
         self.description = description
         self.stages: list[AnyStage] = []

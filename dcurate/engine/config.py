@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from math import inf
 from typing import Any, Literal, Self, cast
 
-from dcurate.errors import PipelineError, nearest
+from dcurate.errors import PipelineError, nearest, shown
 
 #: The settings that do not concern workers.
 WITHOUT_WORKERS = ("ignore_failures", "logging_interval", "cpu_hour_price", "gpu_hour_price")
@@ -107,6 +107,11 @@ class ExecutorConfig:
         Raises:
             PipelineError: a setting that there is not, with the nearest name; or a value out of range.
         """
+        if settings is not None and not isinstance(settings, Mapping):
+            raise PipelineError(
+                f"the settings of an executor are a dict, such as {{'ignore_failures': True}}, and this is "
+                f"{shown(settings)}; for a scheduler or a cluster write DaskExecutor(cluster=...)"
+            )
         known = [field.name for field in fields(cls)]
         for name in settings or {}:
             if name not in known:

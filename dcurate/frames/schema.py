@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dcurate.errors import DcurateError, PipelineError, nearest
+from dcurate.errors import DcurateError, PipelineError, nearest, shown
 from dcurate.rows.lines import LineType, as_type, common_type, unmarked
 
 _NAMES = {
@@ -82,10 +82,14 @@ def declared(types: Mapping[str, Any], what: str) -> dict[str, pa.DataType]:
         {'id': DataType(string), 'at': TimestampType(timestamp[us, tz=UTC]), 'price': Decimal128Type(decimal128(10, 2))}
 
     Raises:
-        PipelineError: a name that is no type.
+        PipelineError: they are not by name, or one is not a type.
     """
     if isinstance(types, pa.Schema):
         return {column.name: column.type for column in types}
+    if not isinstance(types, Mapping):
+        raise PipelineError(
+            f"{what}={shown(types)} must be types of columns by name, such as {{'id': 'string'}}, or a pyarrow.Schema"
+        )
     resolved = {}
     for column, wanted in types.items():
         try:

@@ -59,6 +59,7 @@ _READ_KWARGS = (
     "thrift_container_size_limit",
 )
 READ_KWARGS = (*_READ_KWARGS, *_PANDAS)
+_CODECS = ("zstd", "snappy", "gzip", "lz4", "brotli", "none")
 
 
 @dataclass
@@ -444,7 +445,10 @@ class ParquetWriter(FileWriter):
         try:
             self._put(pa.table({"text": ["a"]}), BytesIO())
         except (TypeError, ValueError, pa.ArrowException, OSError) as error:
-            raise PipelineError(f"{self.name}: pyarrow refuses compression or write_kwargs: {error}") from error
+            raise PipelineError(
+                f"{self.name}: pyarrow refuses compression={self.compression!r} or write_kwargs: {error}; give one of "
+                f"{listed(_CODECS)}"
+            ) from error
 
     def inputs(self) -> tuple[list[str], list[str]]:
         return [], list(dict.fromkeys([*super().inputs()[1], *(self.partition_cols or ())]))

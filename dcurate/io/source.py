@@ -107,8 +107,7 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
         declared(self.schema or {}, f"{self.name}: schema")
         if self.fields is not None and not is_names(self.fields):
             raise PipelineError(f"{self.name}: fields={self.fields!r} must be a list of column names, or None for all")
-        if self.limit is not None and self.limit < 1:
-            raise PipelineError(f"{self.name}: limit={self.limit!r} must be at least 1, or None for all rows")
+        check_limit(self.limit, self.name)
         if self._row_filter() is not None and not self.filters_rows:
             raise PipelineError(f"{self.name}: filter has no effect here; leave it out, and drop rows with a stage")
         if not isinstance(self.folder_fields, bool):
@@ -423,9 +422,12 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
         wanted = dict.fromkeys([*(self.fields or ()), *looked_at])
         missing = [name for name in wanted if name not in shape.types and name not in fixed]
         if shape.types and missing:
+            is_bare = isinstance(self.filter, str) and missing[0] in looked_at and missing[0] not in (self.fields or ())
+            quotes = f"; if the filter means a text, write it in single quotes: '{missing[0]}'" if is_bare else ""
             raise DataError(
                 f"{self.name}: no column {listed(missing)} in the first rows of the files; they have "
                 f"{listed(shape.types)}: name one of these, or declare it with schema={{{missing[0]!r}: 'string'}}"
+                f"{quotes}"
             )
         return ColumnTypes({**shape.types, **fixed}, {**shape.origins, **dict.fromkeys(fixed, "the schema given")})
 
@@ -464,6 +466,16 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
             f"say which it is to be with schema={{{conflict.column!r}: 'string'}}, leave it out with fields=, "
             "or read the files apart"
         )
+
+
+def check_limit(limit: Any, stage: str) -> None:
+    """Refuse a limit that is not a number of rows.
+
+    Raises:
+        PipelineError: it is not.
+    """
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
+        raise PipelineError(f"{stage}: limit={limit!r} must be a whole number of at least 1, or None for all rows")
 
 
 def _ending(path: str) -> str:

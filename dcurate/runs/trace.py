@@ -42,7 +42,7 @@ def trace(
 
     Args:
         output: the directory that the run wrote to, or `RunPlaces`.
-        ids: ids of the documents, as text.
+        ids: ids of the documents, as text; or one.
         id_field: the column with ids; the first of ``id``, ``doc_id``, ``url`` and the like if None.
         tokens: places in shards that `dcurate.TokenWriter` wrote, such as ``"tokens-00000:17"``, whose documents are
             traced as well.
@@ -64,6 +64,7 @@ def trace(
         'kept'
         >>> folder.cleanup()
     """
+    ids, tokens = ([given] if isinstance(given, str) else given for given in (ids, tokens))
     if not ids and not tokens:
         raise PipelineError("no id to look for; give at least one")
     places = output if isinstance(output, RunPlaces) else RunPlaces(output)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, TypeGuard
 
@@ -17,6 +17,9 @@ from dcurate.frames.document import DocumentBatch
 from dcurate.frames.text import text_column, with_layout
 from dcurate.text.modifier import ColumnModifier, DocumentModifier, TextModifier
 from dcurate.text.rules import checked, one_or_many, unique
+
+#: What is counted of values for which a function gave None.
+NULLED = "values that became null"
 
 Modification: TypeAlias = Callable[..., Any] | DocumentModifier
 
@@ -104,6 +107,17 @@ class Modify(ProcessingStage[DocumentBatch, DocumentBatch]):
     def cheap_setup(self) -> bool:
         return not any(isinstance(modifier, DocumentModifier) and modifier.loads_model for modifier in self._modifiers)
 
+    def remarks(self, found: Mapping[str, int]) -> list[str]:
+        """Return sentences about values for which a function gave None: it may lack a ``return``."""
+        more = super().remarks(found)
+        if not found.get(NULLED):
+            return more
+        return [
+            *more,
+            f"the function of stage {self.name!r} gave None for {found[NULLED]:,} values, which are null now; "
+            "if that is not meant, have it return the new value",
+        ]
+
     def process(self, task: DocumentBatch) -> DocumentBatch:
         table, counts = DocumentBatch.given(task).to_arrow(), Counter[str]()
         for modifier, (fields, target) in zip(self._modifiers, self._columns(), strict=True):
@@ -115,7 +129,11 @@ class Modify(ProcessingStage[DocumentBatch, DocumentBatch]):
             if isinstance(modifier, TextModifier):
                 for name in fields:
                     column_of(table, name, text=True)
-            new = _modified(modifier, {field: values(table, field) for field in fields})
+            given = {field: values(table, field) for field in fields}
+            new = _modified(modifier, given)
+            if not isinstance(modifier, DocumentModifier):
+                lost = sum(made is None and any(row) for made, *row in zip(new, *given.values(), strict=True))
+                counts.update({NULLED: lost} if lost else {})
             is_text = all(value is None or isinstance(value, str) for value in new)
             table = with_text(table, target, new) if is_text else with_column(table, target, new)
         return replace(task.with_data(table), found=counts)

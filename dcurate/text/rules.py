@@ -109,7 +109,8 @@ def _hint(rule: Any, kinds: str) -> str:
         return f"; call it if it makes filters: {rule.__name__}()"
     if callable(rule) and kinds == "filter":
         return "; subclass DocumentFilter and call the function in its score_document, or use Score and then Filter"
-    return ""
+    example = {"filter": "WordCountFilter(min_words=5)", "modifier or function": "UnicodeReformatter() or str.strip"}
+    return f"; give one, such as {example[kinds]}" if kinds in example else ""
 
 
 def chain_name(rules: list[Any], kind: str, given: str, default: str, columns: Sequence[str] = ()) -> str:

@@ -344,3 +344,12 @@ def test_what_is_no_cluster_is_refused_when_given(given: Any) -> None:
 def test_an_address_that_does_not_answer_is_one_sentence() -> None:
     with pytest.raises(RunError, match="^no Dask scheduler answers at 'tcp://127.0.0.1:9'"):
         pipeline(Numbers()).run(DaskExecutor(cluster=AttachedCluster("tcp://127.0.0.1:9", timeout_s=2)))
+
+
+def test_a_scheduler_in_place_of_settings_and_a_number_as_text_are_refused_with_what_to_write() -> None:
+    settings: Any = "localhost:8786"
+    with pytest.raises(PipelineError, match=r"are a dict.* for a scheduler or a cluster write DaskExecutor\(cluster="):
+        DaskExecutor(settings)
+    workers: Any = "two"
+    with pytest.raises(ResourceError, match="n_workers='two' must be a whole number of at least 1"):
+        LocalCluster(n_workers=workers)

@@ -28,6 +28,7 @@ from dcurate.io.lakehouse.table import LakeTable, StoredFile, TableVersion
 from dcurate.io.parquet import ParquetReader
 from dcurate.io.partition import LARGE, parse_bytes
 from dcurate.io.row_filter import Bounds, RowFilter
+from dcurate.io.source import check_limit
 
 
 @dataclass
@@ -205,8 +206,7 @@ class LanceRows(SourceStage[FileGroup, DocumentBatch]):
     def __post_init__(self) -> None:
         if self.fields is not None and not is_names(self.fields):
             raise PipelineError(f"{self.name}: fields={self.fields!r} must be a list of column names, or None for all")
-        if self.limit is not None and self.limit < 1:
-            raise PipelineError(f"{self.name}: limit={self.limit!r} must be at least 1, or None for all rows")
+        check_limit(self.limit, self.name)
         self._row_filter()
         self._target()
 
