@@ -377,6 +377,14 @@ class Compiling(Event):
 
 
 @dataclass(frozen=True)
+class CompilingLate(Event):
+    """A stage compiles kernels at their first call: how many, and about how many seconds that takes."""
+
+    kernels: int
+    seconds: float
+
+
+@dataclass(frozen=True)
 class Compiled(Event):
     """All kernels that a run could name beforehand are compiled: how many, and the seconds that it took."""
 

@@ -10,7 +10,6 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from dcurate.core.batch import Rejection
 from dcurate.core.stage import BarrierStage, ProcessingStage, Spec, Stage, WorkerMetadata
@@ -302,8 +301,8 @@ class RemoveMatches(ProcessingStage[DocumentBatch, DocumentBatch]):
 
 
 def _with_evidence(
-    table: pa.Table, index: NgramIndex, grams: Sequence[int] | npt.NDArray[np.int64], columns: Sequence[str]
-) -> pa.Table:
+    table: Any, index: NgramIndex, grams: Sequence[int] | npt.NDArray[np.int64], columns: Sequence[str]
+) -> Any:
     """Add columns with the benchmark, the example and the words of an n-gram of each row; null where it is -1."""
     sources = [index.found_in(gram)[0] if gram >= 0 else (None, None) for gram in grams]
     words = [index.text_of(gram) if gram >= 0 else None for gram in grams]

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from dcurate.core.batch import Batch
+from dcurate.core.first_use import heard
 from dcurate.core.kernels import Kernels
 from dcurate.engine.accounting import Round, RunAccounting
 from dcurate.engine.compile_time import CompileTime, slowdown
@@ -19,7 +20,7 @@ from dcurate.engine.flow import Flow, OutputRef, Task
 from dcurate.engine.serialization import pickled
 from dcurate.engine.worker.slots import Slot, forget_host_setup, opened
 from dcurate.errors import PipelineError
-from dcurate.events import Compiled, Compiling
+from dcurate.events import Compiled, Compiling, CompilingLate
 from dcurate.plan.operators import Plan
 
 #: Bytes of batches between operators.
@@ -91,7 +92,7 @@ class InlineExecutor:
             ]
             for operator in range(len(slots)):
                 flow.set_slots(operator, 1)
-            yield from DriverLoop(flow, accounting, InlineBackend(slots)).run()
+            yield from DriverLoop(flow, accounting, InlineBackend(slots, accounting)).run()
 
 
 def compile_here(kernels: Sequence[Kernels], accounting: RunAccounting) -> None:
@@ -117,8 +118,8 @@ def compile_here(kernels: Sequence[Kernels], accounting: RunAccounting) -> None:
 class InlineBackend:
     """Runs one task at a time, the furthest operator first."""
 
-    def __init__(self, slots: Sequence[Slot]) -> None:
-        self.slots = slots
+    def __init__(self, slots: Sequence[Slot], accounting: RunAccounting) -> None:
+        self.slots, self.accounting = slots, accounting
         self.tasks: list[tuple[Task, list[Batch] | None]] = []
         self.outputs: dict[OutputRef, Batch] = {}
 
@@ -140,8 +141,12 @@ class InlineBackend:
         self.tasks.remove(furthest)
         task, splits = furthest
         inputs = [self.outputs[ref] for ref in task.inputs] if splits is None else splits
-        result = self.slots[task.operator].work(inputs)
+        with heard(self._compiling):
+            result = self.slots[task.operator].work(inputs)
         for place, outputs in enumerate(result.outputs):
             for number, batch in enumerate(outputs):
                 self.outputs[OutputRef(task.id, place, number)] = batch
         return [TaskFinished(task.id, task.operator, result.summary())]
+
+    def _compiling(self, kernels: int, seconds: float) -> None:
+        self.accounting.emit(CompilingLate(time.time(), kernels, seconds))

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from numba import config, njit
+from numba.core import event
 
 from dcurate.fs.temporary import own_folder
+from dcurate.kernels.first_use import FirstUse
 from dcurate.kernels.inlining import Inlining, LateInlining
 
 _WRITABLE = any(os.access(place, os.W_OK) for place in (Path(__file__).parent, Path.home()))
@@ -18,6 +20,8 @@ if not _WRITABLE and not os.environ.get("NUMBA_CACHE_DIR"):
     # numba keeps compiled kernels beside the package or at home; in a container that may write to neither, here.
     # What is kept is code, so nobody else may write there.
     vars(config)["CACHE_DIR"] = os.environ["NUMBA_CACHE_DIR"] = str(own_folder("kernels"))
+
+event.register("numba:compile", FirstUse())  # type: ignore[no-untyped-call]
 
 #: Every kernel is compiled with these: without the GIL, kept on disk, no bounds checks, not callable from C.
 OPTIONS: dict[str, Any] = {"nogil": True, "cache": True, "boundscheck": False, "no_cfunc_wrapper": True}

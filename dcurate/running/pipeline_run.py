@@ -13,7 +13,6 @@ from itertools import chain
 from typing import Any
 
 import psutil
-import pyarrow as pa
 
 from dcurate.core.batch import Batch, BatchKey, FileGroup
 from dcurate.core.extras import check_installed, libraries
@@ -130,7 +129,7 @@ class PipelineRun:
     listed: list[Batch] | None = None
     proof: RunProof | None = None
     rounds: int = 1
-    without_rows: pa.Table | None = None
+    without_rows: Any = None
     history: History = field(default_factory=History)
     id: str = field(default_factory=lambda: uuid.uuid4().hex[:8])
 
@@ -305,7 +304,7 @@ class PipelineRun:
         except Exception as error:  # of a stage that was not made for batches without rows; the run itself is done
             self.notices.append(f"no row is left, and the columns of the output are not known: {text_of(error)}")
 
-    def _table_without_rows(self, session: Session) -> pa.Table:
+    def _table_without_rows(self, session: Session) -> Any:
         if self.joined is not None:
             return self.joined.table_without_rows()
         return table_without_rows(session, self.stages, self.id, len(self.accounting))

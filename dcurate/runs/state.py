@@ -11,6 +11,7 @@ from dcurate.events import (
     CallHung,
     Compiled,
     Compiling,
+    CompilingLate,
     Decided,
     Event,
     HostSample,
@@ -162,6 +163,7 @@ class RunState:
     time_left: TimeLeft = field(default_factory=TimeLeft)
     run_left: RunTimeLeft = field(default_factory=RunTimeLeft)
     _share: float = 0.0
+    _compiles_late: bool = False
 
     def apply(self, event: Event) -> None:
         """Take an event into account."""
@@ -288,6 +290,13 @@ class RunState:
                 if self.setting_up:
                     self.time_left = TimeLeft(event.time)
                 text = f"compiled {many(event.kernels, 'kernel')} in {event.seconds:.0f} s, once on this machine"
+                self._note(Note(event.time, "compiled", text))
+            case CompilingLate() if not self._compiles_late:
+                self._compiles_late = True
+                text = (
+                    f"compiling kernels that stages call for the first time, about {max(1, round(event.seconds))} s "
+                    "for the first of them, once on a machine"
+                )
                 self._note(Note(event.time, "compiled", text))
             case Decided() if event.before:
                 label = self._label(event.operator)

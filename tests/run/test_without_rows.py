@@ -121,7 +121,8 @@ def test_a_table_without_rows_is_read_as_its_columns(kind: str, tmp_path: Path) 
     path = "db.out" if kind == "iceberg" else str(output.path)
     small = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
     types = {name: small.get(kind, kind) for name, kind in schema(output).items()}
-    for settings in ({}, {"fields": ["words"], "filter": "words > 3"}):
+    filtered_by: dict[str, Any] = {"fields": ["words"], "filter": "words > 3"}
+    for settings in ({}, filtered_by):
         names = settings.get("fields", list(types))
         reader = TableReader(path, format=kind, catalog=catalog, **settings)
         rows = Pipeline("read", stages=[reader]).run(InlineExecutor(), observers=[]).to_arrow()

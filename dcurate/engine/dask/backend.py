@@ -41,6 +41,7 @@ from dcurate.errors import DataError, DcurateError, ResourceError, RunError, Sta
 from dcurate.events import (
     CallCopied,
     CallHung,
+    CompilingLate,
     Decided,
     HostSample,
     HostsSampled,
@@ -515,6 +516,8 @@ class DaskBackend:
                 self.accounting.emit(WorkerRecycled(now, worker, reason, event["name"]))
             case {"notice": text}:
                 _log.warning(text)
+            case {"compiling": kernels, "seconds": seconds}:
+                self.accounting.emit(CompilingLate(now, kernels, seconds))
             case {"hung": doing, "trace": trace}:
                 self.accounting.emit(CallHung(now, doing, trace))
             case {"hosts": hosts}:

@@ -19,6 +19,7 @@ from dcurate.cluster import compat
 from dcurate.cluster.versions import versions
 from dcurate.cluster.worker_info import worker_info
 from dcurate.core.batch import Batch
+from dcurate.core.first_use import heard
 from dcurate.engine.dask.gpu_results import register_results
 from dcurate.engine.dask.needs import lacking
 from dcurate.engine.dask.output import OutputSender
@@ -314,13 +315,18 @@ class DcurateWorkerPlugin(WorkerPlugin):
         """Send an event to the slot manager of a run, which publishes it unless the run has ended."""
         self.send({"op": "dcurate-event", "run": run, "event": event})
 
+    def _compiling(self, run: str, kernels: int, seconds: float) -> None:
+        """Tell the driver that a stage compiles kernels."""
+        self._emit(run, {"compiling": kernels, "seconds": seconds})
+
     # What tasks and the driver ask for
 
     def work(self, task_spec: TaskSpec, inputs: list[Batch]) -> TaskResult:
         """Run a task in a slot, or in a sandbox if workers died while they ran its inputs; send its summary."""
         pool, sandboxed = self.pools[task_spec.run, task_spec.operator], task_spec.deaths >= SANDBOX_DEATHS
         with self.counters.failing(task_spec.operator):
-            result: Any = attempt(partial(self.output.call, task_spec.run, pool.work, sandboxed=sandboxed), inputs)
+            with heard(partial(self._compiling, task_spec.run)):
+                result: Any = attempt(partial(self.output.call, task_spec.run, pool.work, sandboxed=sandboxed), inputs)
             if isinstance(result, CallError):
                 raise _sendable(result, task_spec.operator)
         self.counters.returned(task_spec.operator, result.seconds)
