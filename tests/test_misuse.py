@@ -302,7 +302,7 @@ def test_a_stage_knows_the_libraries_that_it_needs(stage: Any, modules: dict[str
 
 
 def any_of(kind: Any) -> Any:
-    """A class that takes whatever a beginner gives it."""
+    """Return a class whose arguments are not checked by types."""
     return kind
 
 

@@ -24,7 +24,7 @@ def lines(batch: DocumentBatch) -> DocumentBatch:
     line_ends(b"{}" + bytes([10]), 9)
     return batch
 
-class Told:
+class Listener:
     def __init__(self):
         self.events, self.state = 0, RunState()
 
@@ -33,13 +33,13 @@ class Told:
         self.state.apply(event)
 
 if __name__ == "__main__":
-    told = Told()
+    listener = Listener()
     cluster = sys.argv[1] == "dask"
     executor = DaskExecutor(cluster=LocalCluster(n_workers=1)) if cluster else InlineExecutor()
     batches = [DocumentBatch(data=pd.DataFrame({"text": [str(n)]})) for n in range(4)]
-    Pipeline("x", stages=[lines]).run(executor, batches, observers=[told])
-    notes = [note.text for note in told.state.latest if "for the first time" in note.text]
-    print(told.events, len(notes), *notes)
+    Pipeline("x", stages=[lines]).run(executor, batches, observers=[listener])
+    notes = [note.text for note in listener.state.latest if "for the first time" in note.text]
+    print(listener.events, len(notes), *notes)
 """
 
 
