@@ -176,7 +176,8 @@ def test_a_worker_that_its_nanny_starts_in_vain_is_left_out_with_one_notice(tmp_
     (tmp_path / "in").mkdir()
     (tmp_path / "without").mkdir()
     (tmp_path / "without" / "dcurate.py").write_text("raise ImportError('not installed')")
-    with scheduler_and_workers(tmp_path) as address, Client(address, set_as_default=False) as client:
+    impatient = "import dcurate.engine.dask.joining as joining; joining.ANSWER_S = 8.0; "
+    with cluster_in(tmp_path, scheduler=impatient) as address, Client(address, set_as_default=False) as client:
         (good,) = workers_of(client)
         command = [sys.executable, "-m", "dask", "worker", address, "--nanny", "--nthreads", "1", "--no-dashboard"]
         log, environment = tmp_path / "joined.log", {"PYTHONPATH": str(tmp_path / "without"), "PYTHONSAFEPATH": "1"}

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from dcurate import DaskExecutor, DocumentBatch, InlineExecutor, LocalCluster, Pipeline, ProcessingStage
-from dcurate.engine.dask import scheduler_plugin
+from dcurate.engine.dask import joining
 from tests.stages import Append, KeepEvery, Numbers, OneByOne
 
 pytestmark = pytest.mark.cluster
@@ -35,7 +35,7 @@ class FirstIsSlow(ProcessingStage[DocumentBatch, DocumentBatch]):
 @pytest.fixture
 def large_cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalCluster]:
     """Two workers that count as many."""
-    monkeypatch.setattr(scheduler_plugin, "MANY_WORKERS", 2)
+    monkeypatch.setattr(joining, "MANY_WORKERS", 2)
     with LocalCluster(n_workers=2, gpus=False) as cluster:
         yield cluster
 
