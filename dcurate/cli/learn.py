@@ -10,9 +10,10 @@ from rich.table import Table
 import dcurate
 from dcurate.cli.group import cli, console, debug_option, local_executor
 from dcurate.cli.runs import write_json
-from dcurate.cli.students import write_page
+from dcurate.cli.students import UnreadRows, write_page
 from dcurate.core.lazy import lazy
 from dcurate.core.stage import Stage
+from dcurate.runs.text import many
 
 if TYPE_CHECKING:
     from dcurate import learn as learning
@@ -174,10 +175,12 @@ def learn_ngrams(
     The model is one of modified Kneser-Ney smoothing, as lmplz of KenLM makes; PerplexityFilter scores with it.
     """
     options["min_counts"] = options["min_counts"] or (1,)
-    stages: list[Stage] = [dcurate.DocumentReader(list(texts)), learning.TrainNgrams(output, **options)]
+    reader = dcurate.DocumentReader(list(texts), on_bad_line="quarantine")
+    stages: list[Stage] = [reader, learning.TrainNgrams(output, **options)]
     executor = local_executor({"execution_mode": "streaming" if workers else "inline"}, workers)
     figures: list[dict[str, Any]] = []
-    for batch in dcurate.Pipeline("learn-ngrams", stages=stages).stream(executor, observers=[]):
+    unread = UnreadRows()
+    for batch in dcurate.Pipeline("learn-ngrams", stages=stages).stream(executor, observers=[unread]):
         assert isinstance(batch, dcurate.DocumentBatch)
         figures += columns.python_rows(batch.to_arrow())
     if json_path != "-":
@@ -188,4 +191,6 @@ def learn_ngrams(
             note = " (too few to estimate)" if row["fallback"] else ""
             table.add_row(str(row["order"]), f"{row['ngrams']:,}", f"{row['pruned']:,}", amounts + note)
         console().print(table)
-    write_json(json_path, {"ngrams": figures})
+    if unread.rows:
+        click.echo(f"{many(unread.rows, 'row')} cannot be read: left out", err=True)
+    write_json(json_path, {"ngrams": figures, "unread": unread.rows})

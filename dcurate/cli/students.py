@@ -33,7 +33,7 @@ def write_page(model: str, corpus: Sequence[str], text_field: str, path: str | N
     return pages.write_student_page(model, path, corpus=scores)
 
 
-class _UnreadRows:
+class UnreadRows:
     """Counts rows that a reader set aside."""
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ def _scores(model: str, corpus: Sequence[str], text_field: str) -> dict[str, lis
     edges = {head["name"]: head["scores"]["edges"] for head in figures.get("heads", ()) if "scores" in head}
     counts: dict[str, Any] = {}
     reader = dcurate.DocumentReader(list(corpus), fields=columns, on_bad_line="quarantine")
-    executor, unread = local_executor({"execution_mode": "inline"}, None), _UnreadRows()
+    executor, unread = local_executor({"execution_mode": "inline"}, None), UnreadRows()
     for batch in dcurate.Pipeline("scores", stages=[reader]).stream(executor, observers=[unread]):
         assert isinstance(batch, dcurate.DocumentBatch)
         for name, counted in student.count_scores(student.answers_of(batch.to_arrow(), columns), edges).items():
