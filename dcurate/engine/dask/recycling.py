@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
 from typing import Any, Protocol
 
 from distributed import Scheduler
@@ -12,8 +13,8 @@ from dcurate.cluster import compat
 
 #: Seconds between two checks whether a process is drained, and longest wait for its results to be used.
 POLL_S, RESULTS_S = 0.05, 10.0
-#: Longest duration of the end of a process, in seconds.
-END_S = 30.0
+#: Longest time in which results are moved to other workers, and longest duration of the end of a process, in seconds.
+MOVE_S, END_S = 120.0, 30.0
 #: The scheduler's extension with the processes that are being recycled.
 RECYCLING = "dcurate-recycling"
 
@@ -119,6 +120,7 @@ class Recycler:
         while worker in scheduler.workers and state.has_what and time.monotonic() < end:
             await asyncio.sleep(POLL_S)
         if worker in scheduler.workers and state.has_what:
-            await compat.move_results_away(scheduler, worker, "recycle")
+            with suppress(TimeoutError):  # a process that is stopped sends none; they are made again
+                await asyncio.wait_for(compat.move_results_away(scheduler, worker, "recycle"), MOVE_S)
         if worker in scheduler.workers:
             await compat.restart_process(scheduler, worker, END_S, "recycle")

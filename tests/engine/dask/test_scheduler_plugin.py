@@ -11,6 +11,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from math import inf
 from types import SimpleNamespace
 from typing import Any, ClassVar, cast
 
@@ -50,6 +51,7 @@ class StandInWorker:
     has_what: dict[Any, None] = field(default_factory=dict)
     extra: dict[str, Any] = field(default_factory=dict)
     name: str = "stand-in"
+    last_seen: float = inf
 
 
 class StandInScheduler:
