@@ -7,6 +7,7 @@ its processes are recycled by memory and by age all along. Scheduler, nannies, w
 from __future__ import annotations
 
 import argparse
+import ctypes
 import json
 import os
 import subprocess
@@ -14,9 +15,9 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import psutil
@@ -26,7 +27,7 @@ from benchmarks.measure import MB, called, job, machine, save, scratch_folder, t
 from benchmarks.overhead_jobs import SPLIT_BYTES, FirstRow, MadeTexts, NullWriter, Partitions
 from dcurate import AttachedCluster, DaskExecutor, DocumentBatch, Pipeline, ProcessingStage
 from dcurate.core.pipeline import AnyStage
-from dcurate.events import Event, TaskDone, WorkerRecycled
+from dcurate.events import Event, Sampled, TaskDone, WorkerRecycled
 
 #: Memory of each worker, and bytes that each call of a stage leaks.
 WORKER_MEMORY, LEAK_BYTES = 400_000_000, 10_000
@@ -52,16 +53,56 @@ class Leak(ProcessingStage[DocumentBatch, DocumentBatch]):
         return task
 
 
+class _MallocInfo(ctypes.Structure):
+    """What glibc says of its memory, in bytes; see mallinfo(3)."""
+
+    _fields_: ClassVar = [
+        (name, ctypes.c_size_t)
+        for name in [
+            "arena",
+            "ordblks",
+            "smblks",
+            "hblks",
+            "hblkhd",
+            "usmblks",
+            "fsmblks",
+            "uordblks",
+            "fordblks",
+            "keepcost",
+        ]
+    ]
+
+
+def _in_use() -> tuple[float, int]:
+    """MB that the C library has handed out, and blocks that Python has: what is in use, without what is kept free."""
+    mallinfo = ctypes.CDLL(None).mallinfo2
+    mallinfo.restype = _MallocInfo
+    info = mallinfo()
+    return (info.uordblks + info.hblkhd) / MB, sys.getallocatedblocks()
+
+
 @dataclass
 class SoakCounts:
-    """SoakCounts calls that ended, and worker processes that were recycled."""
+    """Counts calls that ended and worker processes that were recycled, and samples the memory of its own process."""
 
     calls: int = 0
     recycled: int = 0
+    in_use: list[tuple[float, ...]] = field(default_factory=list)
 
     def on_event(self, event: Event) -> None:
+        """Take an event of the run."""
         self.calls += isinstance(event, TaskDone)
         self.recycled += isinstance(event, WorkerRecycled)
+        if isinstance(event, Sampled):
+            self.in_use.append((self.calls, *_in_use()))
+
+    def growth(self) -> dict[str, float]:
+        """Growth of what is in use for each 100,000 calls, over the last samples."""
+        steady = np.array(self.in_use[int(len(self.in_use) * (1 - STEADY)) : -1])
+        return {
+            name: float(np.polyfit(steady[:, 0], steady[:, column], 1)[0]) * 100_000
+            for column, name in enumerate(("driver_in_use_mb", "driver_in_use_blocks"), 1)
+        }
 
 
 def drive(address: str, output: str, splits: int, bytes_each: int) -> dict[str, Any]:
@@ -76,7 +117,13 @@ def drive(address: str, output: str, splits: int, bytes_each: int) -> dict[str, 
         DaskExecutor(cluster=AttachedCluster(address, timeout_s=60)), observers=[counts]
     )
     rows, seconds = result.report.stages[-1].rows_in, time.perf_counter() - begin
-    return {"rows": rows, "calls": counts.calls, "recycled": counts.recycled, "seconds": seconds}
+    return {
+        "rows": rows,
+        "calls": counts.calls,
+        "recycled": counts.recycled,
+        "seconds": seconds,
+        "in_use": counts.growth(),
+    }
 
 
 @contextmanager
@@ -125,9 +172,10 @@ def observed(folder: Path, splits: int, bytes_each: int) -> dict[str, Any]:
         name: float(np.polyfit(steady[:, 0], steady[:, column], 1)[0]) / calls_per_s * 100_000
         for column, name in enumerate(("driver_mb", "scheduler_mb", "driver_files", "scheduler_files", "ledger_mb"), 1)
     }
+    in_use = outcome.pop("in_use")
     return {
         **outcome,
-        "growth_per_100000_calls": growth,
+        "growth_per_100000_calls": growth | in_use,
         "peak_driver_mb": max(look[1] for look in looks),
         "peak_scheduler_mb": max(look[2] for look in looks),
         "bytes_through": splits * bytes_each,
