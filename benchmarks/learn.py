@@ -349,7 +349,7 @@ def run(argv: Sequence[str] | None = None) -> None:
         figures["size"] = size(given, options.documents)
     if "encoders" in options.parts:
         figures |= encoder_sections(options.corpus)
-    for part in ("serve", "thresholds", "equal", "size"):
+    for part in ("serve", "thresholds", "equal", "size", "encoders", "static", "kenlm"):
         if part in figures:
             print(part, json.dumps(figures[part], indent=1))
     save(options.json, figures)
