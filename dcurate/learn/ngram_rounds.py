@@ -15,7 +15,7 @@ from dcurate.core.stage import NodeInfo, ProcessingStage, SourceStage, Spec, Wor
 from dcurate.frames.columns import numbers, rows_at, table_of, values
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.text import TextColumn, column_of, from_text, text_column
-from dcurate.fs.stores import TMP, Directory
+from dcurate.fs.stores import Directory
 from dcurate.fs.temporary import scratch_folder
 from dcurate.hub.tokenizer_files import load_sentencepiece
 from dcurate.kernels.ngram_counts import (
@@ -334,8 +334,7 @@ class WriteNgrams(SourceStage[FileGroup, DocumentBatch]):
     def process(self, task: FileGroup) -> DocumentBatch:
         folder, name = self.target.rsplit("/", 1)
         written = self._counts()
-        target = Directory(folder or "/", self.target_options)
-        with target.writing(name) as file:
+        with Directory(folder or "/", self.target_options).writing(name, scratch="") as file:
             if name.endswith(".arpa"):
                 self._write(file, written)
             else:
@@ -347,7 +346,6 @@ class WriteNgrams(SourceStage[FileGroup, DocumentBatch]):
                     with open(paths[1], "rb") as binary:
                         while piece := binary.read(_PIECE):
                             file.write(piece)
-        target.remove([f"{TMP}/{name}"])  # and the folder of unfinished files with it, if it is empty
         return DocumentBatch(data=self._figures(written), key=task.key)
 
     def _counts(self) -> list[int]:

@@ -164,6 +164,8 @@ class NgramContexts(BarrierStage[DocumentBatch]):
         words: the words of all texts.
     """
 
+    rounds: ClassVar[int] = 3
+
     training: TrainNgrams
     words: ShufflePartitions
     name: str = "ngram_contexts"
@@ -199,6 +201,8 @@ class NgramSuffixes(BarrierStage[DocumentBatch]):
         discounts: the discounts of each length from 0.
         counts: number of n-grams of each length from 0, with those that are not kept.
     """
+
+    rounds: ClassVar[int] = 2
 
     training: TrainNgrams
     vocabulary_url: str

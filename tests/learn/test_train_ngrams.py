@@ -261,11 +261,14 @@ def test_a_model_is_written_to_a_url_and_not_over_another(tmp_path, url):
 def test_bad_input_is_refused_in_one_sentence(tmp_path):
     with pytest.raises(DataError, match="no text has words to train on"):
         trained(tmp_path / "a.arpa", [" ", None])
+    assert list(tmp_path.iterdir()) == []
     (tmp_path / "a.arpa").write_text("there")
     with pytest.raises(DataError, match="use mode='overwrite', or another path"):
         trained(tmp_path / "a.arpa", ["a b"])
     trained(tmp_path / "a.arpa", ["a b"], mode="overwrite")
     assert ("a", "b") in entries(tmp_path / "a.arpa")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.arpa"]
+    assert list(tmp_path.parent.glob(f"{tmp_path.name}?*")) == []
     refused: list[tuple[dict[str, Any], str]] = [
         ({"path": "a.txt"}, "must end in .arpa or .binary"),
         ({"order": 1}, "from 2 to 6"),
