@@ -63,7 +63,18 @@ def _add_rows(rows: Floats, listed: Places, total: Floats) -> None:
             h += rows[row, at + np.uint64(7)]
         for step, part in enumerate((a, b, c, d, e, f, g, h)):
             total[8 * block + step] += part
-    for step in range(8 * blocks, total.size):
+    done = 8 * blocks
+    while done + 2 <= total.size:
+        a, b = zero, zero
+        at = np.uint64(done)
+        for place in range(listed.size):
+            row = np.uint64(listed[place])
+            a += rows[row, at]
+            b += rows[row, at + np.uint64(1)]
+        total[done] += a
+        total[done + 1] += b
+        done += 2
+    for step in range(done, total.size):
         a = zero
         for place in range(listed.size):
             a += rows[np.uint64(listed[place]), np.uint64(step)]
