@@ -11,6 +11,7 @@ import pyarrow as pa
 from dcurate.core.batch import BatchKey
 from dcurate.core.stage import ProcessingStage, SourceStage
 from dcurate.frames.document import DocumentBatch
+from dcurate.io.head import FirstRows
 
 
 @runtime_checkable
@@ -72,6 +73,8 @@ def without_rows(source: SourceStage[Any, Any]) -> NoRows | None:
     Raises:
         DataError: it cannot be read.
     """
+    if isinstance(source, FirstRows):
+        source = source.source
     if isinstance(source, HasSchema):
         schema = source.schema_read()
         return NoRows(schema.empty_table()) if schema.names else None

@@ -60,7 +60,10 @@ Sized = TypeVar("Sized", bound=HasSize)
 
 @dataclass
 class FileReader(SourceStage[FileGroup, DocumentBatch]):
-    """A source that reads files of one format; see the readers made of it."""
+    """A source that reads files of one format; see the readers made of it.
+
+    ``filter`` and ``folder_fields=False`` are refused by readers whose rows are not those of tables.
+    """
 
     file_paths: str | list[str]
     files_per_partition: int | None = None
