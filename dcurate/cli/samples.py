@@ -10,7 +10,7 @@ import click
 
 import dcurate
 from dcurate.cli.group import cli, debug_option
-from dcurate.cli.sample_files import SAMPLES
+from dcurate.cli.sample_files import SAMPLES, crawl
 from dcurate.engine.config import WITHOUT_WORKERS
 from dcurate.errors import DataError
 from dcurate.recipe import SAMPLE, SAMPLE_FILES, SAMPLE_FILMS, SAMPLE_PICTURES, SAMPLE_RECORDINGS, load_recipe
@@ -56,6 +56,11 @@ def run_on_sample(recipe: str, params: Mapping[str, Any], folder: str, trust: bo
         places["input"] = str(SAMPLE_PICTURES)
     elif isinstance(reader, dcurate.MediaReader):
         places["input"] = str(SAMPLE_FILMS if reader.kinds == ["video"] else SAMPLE_RECORDINGS)
+    elif isinstance(reader, dcurate.WarcReader):
+        places["input"] = f"{folder}/crawl"
+        Path(places["input"]).mkdir()
+        for name, content in crawl().items():
+            Path(places["input"], name).write_bytes(content)
     loaded = load_recipe(recipe, {**places, **params}, trust=trust)
     settings = {name: value for name, value in loaded.executor.items() if name in WITHOUT_WORKERS}
     loaded.pipeline.run(dcurate.InlineExecutor(settings), observers=[], examples=False)

@@ -108,8 +108,8 @@ def called(thing: Any, name: str, arguments: Any, place: str, trust: bool = Fals
         message = f"{place}: {_without(secrets_in(arguments), ' '.join(str(error).split()))}"
         bare = next((value for value in values.values() if isinstance(value, str) and _is_class(value)), None)
         if bare is not None:
-            mistake, _, _ = message.partition("; give one, such as ")  # in Python
-            raise PipelineError(f"{mistake}; for an object of a class write {{{bare}: {{}}}}") from error
+            problem = message.partition("; give one, such as ")[0]
+            raise PipelineError(f"{problem}; for an object of a class write {{{bare}: {{}}}}") from error
         if isinstance(error, TypeError | AttributeError):
             shown_arguments = ", ".join(f"{key}={shown(value, key)!r}" for key, value in values.items())
             raise PipelineError(

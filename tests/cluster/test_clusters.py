@@ -103,7 +103,7 @@ def test_a_worker_whose_folder_cannot_be_made_says_why_and_leaves_nothing_open(m
 
 
 def test_less_than_one_worker_is_refused() -> None:
-    with pytest.raises(ResourceError, match="n_workers=0 must be at least 1"):
+    with pytest.raises(ResourceError, match="n_workers=0 must be a whole number of at least 1"):
         LocalCluster(n_workers=0)
 
 

@@ -189,7 +189,7 @@ def test_a_version_changes_when_the_file_does(tmp_path):
         ({"blocksize": "lots"}, "blocksize='lots' is not a size; give bytes, or text such as '128MiB' or '1GB'"),
         ({"blocksize": 0}, "blocksize=0 is not a size; give bytes, or text such as '128MiB' or '1GB'"),
         ({"fields": "text"}, "jsonl_reader: fields='text' must be a list of column names, or None for all"),
-        ({"limit": 0}, "jsonl_reader: limit=0 must be at least 1, or None for all rows"),
+        ({"limit": 0}, "jsonl_reader: limit=0 must be a whole number of at least 1, or None for all rows"),
         ({"on_bad_line": "skip"}, "jsonl_reader: on_bad_line='skip' must be 'raise' or 'quarantine'"),
         (
             {"read_kwargs": {"lines": True, "chunksize": 3}},
