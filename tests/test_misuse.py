@@ -327,6 +327,7 @@ def any_of(kind: Any) -> Any:
             partial(any_of(Modify), "lower"),
             "'lower' is not a modifier or function; give one, such as UnicodeReformatter",
         ),
+        (partial(any_of(WordCountFilter), 10, 5), "min_words=10 is above max_words=5, so it keeps nothing"),
         (partial(any_of(ParquetWriter), "a", compression="zst"), "compression='zst' .* give one of 'zstd', 'snappy'"),
     ],
 )

@@ -52,6 +52,12 @@ class DocumentFilter(Part, ABC):
             kind = setting.type.__name__ if isinstance(setting.type, type) else str(setting.type)
             if setting.init and kind.removesuffix(" | None") in ("int", "float"):
                 _check_number(type(self).__name__, setting.name, getattr(rule, setting.name), kind)
+            least, most = getattr(rule, setting.name, None), f"max_{setting.name.removeprefix('min_')}"
+            limit = getattr(rule, most, None) if setting.name.startswith("min_") else None
+            if isinstance(least, Real) and isinstance(limit, Real) and least > limit:
+                raise PipelineError(
+                    f"{type(self).__name__}: {setting.name}={least} is above {most}={limit}, so it keeps nothing"
+                )
 
     @property
     def name(self) -> str:
