@@ -445,9 +445,9 @@ class ParquetWriter(FileWriter):
         try:
             self._put(pa.table({"text": ["a"]}), BytesIO())
         except (TypeError, ValueError, pa.ArrowException, OSError) as error:
+            known = "" if self.compression in _CODECS else f"; give one of {listed(_CODECS)}"
             raise PipelineError(
-                f"{self.name}: pyarrow refuses compression={self.compression!r} or write_kwargs: {error}; give one of "
-                f"{listed(_CODECS)}"
+                f"{self.name}: pyarrow refuses compression={self.compression!r} or write_kwargs: {error}{known}"
             ) from error
 
     def inputs(self) -> tuple[list[str], list[str]]:

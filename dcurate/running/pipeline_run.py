@@ -17,7 +17,7 @@ import psutil
 from dcurate.core.batch import Batch, BatchKey, FileGroup
 from dcurate.core.extras import check_installed, libraries
 from dcurate.core.fingerprint import fingerprint
-from dcurate.core.pipeline import PipelineDefinition, check_columns, with_source
+from dcurate.core.pipeline import BatchSource, PipelineDefinition, check_columns, with_source
 from dcurate.core.report import RunReport
 from dcurate.core.secrets import remember_secrets
 from dcurate.core.shard import Shard
@@ -30,9 +30,11 @@ from dcurate.frames.batches import batches_of
 from dcurate.fs.stores import Directory
 from dcurate.fs.temporary import scratch_folder
 from dcurate.io.earlier_runs import PresentInput, select_run
+from dcurate.io.head import FirstRows
 from dcurate.io.input_manifest import InputManifest
 from dcurate.io.ledger import DirectoryLedger
 from dcurate.io.lock import OutputLock
+from dcurate.io.no_rows import HasSchema
 from dcurate.io.output import another_run, check_claim, claim, folder_name, is_taken_over, mark_ended, name_in_indexes
 from dcurate.io.rejections import DirectoryRejections, clear_stale
 from dcurate.io.shards import JoinedShards, begin_shard, check_shards, end_shard, join_shards, keep_columns
@@ -279,7 +281,8 @@ class PipelineRun:
         for batch in self._run_rounds(session, scratch):
             delivers = True
             yield batch
-        if self.sink is None and not delivers:
+        # A source of the user's own would have to make its first split again.
+        if self.sink is None and not delivers and isinstance(self.stages[0], BatchSource | FirstRows | HasSchema):
             with suppress(Exception):  # of a stage that was not made for batches without rows
                 self.without_rows = self._table_without_rows(session)
 

@@ -48,10 +48,12 @@ class DocumentFilter(Part, ABC):
 
     def __post_init__(self) -> None:
         rule: Any = self
-        for setting in fields(rule) if is_dataclass(rule) else ():
+        settings = fields(rule) if is_dataclass(rule) else ()
+        for setting in settings:
             kind = setting.type.__name__ if isinstance(setting.type, type) else str(setting.type)
             if setting.init and kind.removesuffix(" | None") in ("int", "float"):
                 _check_number(type(self).__name__, setting.name, getattr(rule, setting.name), kind)
+        for setting in settings:
             least, most = getattr(rule, setting.name, None), f"max_{setting.name.removeprefix('min_')}"
             limit = getattr(rule, most, None) if setting.name.startswith("min_") else None
             if isinstance(least, Real) and isinstance(limit, Real) and least > limit:

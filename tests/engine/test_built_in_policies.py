@@ -85,7 +85,7 @@ def test_a_run_is_stopped_when_all_workers_are_paused_and_idle() -> None:
 
 
 def test_a_run_is_stopped_when_there_have_been_no_workers_for_long() -> None:
-    assert "no workers for 600 seconds" in next(StallDetection().run(view(workerless_s=600.0))).error
+    assert "no workers that answer for 600 seconds" in next(StallDetection().run(view(workerless_s=600.0))).error
     assert not list(StallDetection().run(view(workerless_s=599.0)))
 
 

@@ -73,7 +73,9 @@ def test_a_run_whose_workers_go_and_do_not_come_back_ends_with_one_sentence() ->
         stream = Pipeline("test", stages=[Numbers(1000, 1), Sleep(0.05)]).stream(executor)
         next(stream)
         cluster.scale(0)
-        with pytest.raises(ResourceError, match="no workers for 2 seconds; start some with 'dask worker' and run"):
+        with pytest.raises(
+            ResourceError, match="no workers that answer for 2 seconds; start some with 'dask worker' and run"
+        ):
             list(stream)
 
 

@@ -239,10 +239,10 @@ def test_partition_columns_become_directories_and_come_back(tmp_path):
     ]
     found = sorted(rows_of(ParquetReader, tmp_path), key=lambda row: row["t"])
     assert found == [
-        {"t": "a", "lang": "en", "year": "1"},
-        {"t": "b", "lang": "a/b c", "year": "1"},
-        {"t": "c", "lang": None, "year": "2"},
-        {"t": "d", "lang": "en", "year": "1"},
+        {"t": "a", "lang": "en", "year": 1},
+        {"t": "b", "lang": "a/b c", "year": 1},
+        {"t": "c", "lang": None, "year": 2},
+        {"t": "d", "lang": "en", "year": 1},
     ]
     reader = ParquetReader(str(tmp_path), fields=["year", "t"], schema={"year": "int64"})
     assert reader.process(next(reader.splits())).data.schema.names == ["year", "t"]
@@ -301,7 +301,7 @@ def test_any_store_that_fsspec_knows_will_do(writer, reader):
         stage.prepare(resume=False)
     if writer is ParquetWriter:
         ready(writer, url, mode="overwrite", partition_cols=["n"]).process(batch({"t": ["y"], "n": [2]}))
-        assert rows_of(reader, url) == [{"t": "y", "n": "2"}]
+        assert rows_of(reader, url) == [{"t": "y", "n": 2}]
     ready(writer, url, mode="overwrite")
     with pytest.raises(DataError, match="is empty"):
         rows_of(reader, url)
@@ -324,8 +324,8 @@ def test_partition_columns_that_are_not_there_are_refused(tmp_path):
         (JsonlWriter, {"max_rows_per_file": 0}, "max_rows_per_file=0 must be a whole number of at least 1"),
         (JsonlWriter, {"max_bytes_per_file": "x"}, "max_bytes_per_file='x' is not a size"),
         (JsonlWriter, {"write_kwargs": {"indent": 2}}, "write_kwargs 'indent' mean nothing here"),
-        (ParquetWriter, {"compression": "zip"}, "pyarrow refuses compression or write_kwargs: "),
-        (ParquetWriter, {"write_kwargs": {"colour": 1}}, "pyarrow refuses compression or write_kwargs: "),
+        (ParquetWriter, {"compression": "zip"}, "pyarrow refuses compression='zip' or write_kwargs: "),
+        (ParquetWriter, {"write_kwargs": {"colour": 1}}, " or write_kwargs: "),
         (ParquetWriter, {"partition_cols": "lang"}, "partition_cols must be a list: ['lang']"),
     ],
 )

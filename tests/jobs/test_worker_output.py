@@ -67,6 +67,11 @@ def of_workers(lines: list[LogLine]) -> list[LogLine]:
     return [line for line in lines if line.source.startswith("tcp://")]
 
 
+def log_of(cluster: Hosts) -> str:
+    """What the workers of a cluster show themselves."""
+    return (cluster.folder / "worker.log").read_text()
+
+
 def test_what_stages_print_log_and_warn_is_in_the_log_of_their_job(
     cluster: Hosts, source: Path, tmp_path: Path
 ) -> None:
@@ -96,11 +101,12 @@ print("no end", name, end="")"""
     assert len([line for line in lines if "failed" in line.text]) == SPLITS  # once each, though it is shown, too
     assert [line for line in archived_lines(str(tmp_path / "out"), job.id) if line.text == "printed 3"]
     # The worker itself shows what it did without a job: what is printed, and warnings and errors.
-    shown = (cluster.folder / "worker.log").read_text()
-    for number in range(SPLITS):
-        for text in (f"printed {number}", f"error {number}", f"failed {number}", f"warned {number}"):
-            assert text in shown
-    assert "info 0" not in shown
+    texts_shown = [f"{kind} {number}" for kind in ("printed", "error", "failed", "warned") for number in range(SPLITS)]
+    limit = time.monotonic() + 20
+    while missing := set(texts_shown) - {text for text in texts_shown if text in log_of(cluster)}:
+        assert time.monotonic() < limit, missing
+        time.sleep(0.2)
+    assert "info 0" not in log_of(cluster)
 
 
 def test_two_jobs_and_a_run_beside_them_do_not_mix(cluster: Hosts, source: Path, tmp_path: Path) -> None:
