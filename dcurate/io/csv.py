@@ -63,8 +63,8 @@ class CsvReader(FileReader):
         limit: number of rows to read, at most: the first ones in the order of the files, before `filter`.
         filter: rows to read, as an SQL condition or a `pyarrow.compute.Expression`; others are no input. All files are
             read.
-        folder_fields: whether folders named ``column=value`` are columns. A file may have the column itself, with the
-            same values; ``schema`` gives such a column another type.
+        folder_fields: whether folders named ``column=value`` are columns. A file that has the column itself keeps its
+            values; with ``filter`` they must be those of the folder. ``schema`` gives such a column another type.
         delimiter: one character between values; by default a tab in files named ``.tsv`` and a comma in others.
         quote: one character around values; a quote within a quoted value is doubled.
         escape: one character that, within a quoted value, makes a quote or itself part of the value, such as the

@@ -72,8 +72,8 @@ class DocumentReader(FileReader):
         filter: rows to read: an SQL condition such as ``"lang = 'en' AND score >= 0.5"``, or a
             `pyarrow.compute.Expression`; others are no input. Files in Hive directories and row groups that cannot
             hold any are not read.
-        folder_fields: whether folders named ``column=value`` are columns. A file may have the column itself, with the
-            same values; ``schema`` gives such a column another type.
+        folder_fields: whether folders named ``column=value`` are columns. A file that has the column itself keeps its
+            values; with ``filter`` they must be those of the folder. ``schema`` gives such a column another type.
         on_bad_line: ``"raise"``, or ``"quarantine"`` to go on without lines of JSON or CSV that cannot be read and
             keep them in quarantine; also without what comes after damage in a compressed file.
         frames: ``"cudf"`` to have the rows on a GPU, in a slot that has one. Untested on a GPU.

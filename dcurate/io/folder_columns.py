@@ -94,7 +94,7 @@ def folder_value(column: str, text: str | None, kind: pa.DataType, name: str) ->
         ) from error
 
 
-def with_folder_value(table: pa.Table, column: str, value: pa.Scalar, name: str) -> pa.Table:
+def with_folder_value(table: pa.Table, column: str, value: pa.Scalar, name: str, *, must_agree: bool) -> pa.Table:
     """Return the rows of a file with the value of its folder where they have none.
 
     Args:
@@ -102,9 +102,10 @@ def with_folder_value(table: pa.Table, column: str, value: pa.Scalar, name: str)
         column: name of the column.
         value: value of the folder.
         name: name of the file.
+        must_agree: whether other values are refused, as files are left out by the values of their folders.
 
     Raises:
-        DataError: a row has another value.
+        DataError: a row has another value, and must not.
     """
     if column not in table.column_names:
         return table.append_column(column, pa.repeat(value, table.num_rows))
@@ -112,19 +113,20 @@ def with_folder_value(table: pa.Table, column: str, value: pa.Scalar, name: str)
     kind = present.type.value_type if pa.types.is_dictionary(present.type) else present.type
     if present.null_count == len(present):
         kind = value.type if pa.types.is_null(kind) else kind
-    plain = present.cast(kind)
+    plain, expected = present.cast(kind), None
     try:
         expected = value.cast(kind)
         differs = pc.fill_null(pc.not_equal(plain, expected), False) if value.is_valid else plain.is_valid()
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         differs = plain.is_valid()
-    if pc.any(differs).as_py():
+    if must_agree and pc.any(differs).as_py():
         shown = plain.filter(differs)[0]
         raise DataError(
             f"a row of {name} has {shown.as_py()!r} in column {column!r}, and its folder says {value.as_py()!r}; "
-            "rename the folder, or read the columns of files alone with folder_fields=False"
+            "with a filter they must agree: rename the folder, or leave the columns of folders out with "
+            "folder_fields=False"
         )
-    if not present.null_count or not value.is_valid:
+    if expected is None or not present.null_count or not value.is_valid:
         return table
     filled = pc.fill_null(plain, expected)
     return table.set_column(table.column_names.index(column), column, filled)

@@ -120,8 +120,8 @@ class JsonlReader(FileReader):
         limit: number of rows to read, at most: the first ones in the order of the files, before `filter`.
         filter: rows to read, as an SQL condition or a `pyarrow.compute.Expression`; others are no input. All files are
             read.
-        folder_fields: whether folders named ``column=value`` are columns. A file may have the column itself, with the
-            same values; ``schema`` gives such a column another type.
+        folder_fields: whether folders named ``column=value`` are columns. A file that has the column itself keeps its
+            values; with ``filter`` they must be those of the folder. ``schema`` gives such a column another type.
         on_bad_line: ``"raise"``, or ``"quarantine"`` to go on without lines that cannot be read and
             keep them in quarantine; also without what comes after damage in a compressed file.
         frames: ``"cudf"`` to have the rows on a GPU, in a slot that has one: they are parsed on the CPU, by the same

@@ -95,8 +95,8 @@ class ParquetReader(FileReader):
         filter: rows to read: an SQL condition such as ``"lang = 'en' AND score >= 0.5"``, or a
             `pyarrow.compute.Expression`; others are no input. Files in Hive directories and row groups that cannot
             hold any are not read.
-        folder_fields: whether folders named ``column=value`` are columns. A file may have the column itself, with the
-            same values; ``schema`` gives such a column another type.
+        folder_fields: whether folders named ``column=value`` are columns. A file that has the column itself keeps its
+            values; with ``filter`` they must be those of the folder. ``schema`` gives such a column another type.
         frames: ``"cudf"`` to have the rows on a GPU, in a slot that has one: local files of plain columns are decoded
             there, others on the CPU and moved once. Untested on a GPU.
 

@@ -348,7 +348,7 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
         """Return the rows of a file with those of the columns in its folders that are wanted; all if None."""
         for column, value in self._folder_values(name).items():
             if columns is None or column in columns:
-                rows = with_folder_value(rows, column, value, name)
+                rows = with_folder_value(rows, column, value, name, must_agree=self.filter is not None)
         return rows
 
     def _row_filter(self) -> RowFilter | None:

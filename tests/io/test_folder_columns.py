@@ -118,13 +118,18 @@ def test_readers_whose_folders_are_no_columns_refuse_the_setting(tmp_path: Path)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_file_may_have_the_column_of_its_folder_with_the_same_values_only(kind: str, tmp_path: Path) -> None:
+def test_a_file_keeps_its_values_of_the_column_of_its_folder_and_with_a_filter_they_must_agree(
+    kind: str, tmp_path: Path
+) -> None:
     name = f"lang=en/a.{ending(kind)}"
     put(tmp_path / "same" / name, [{"lang": "en", "n": "1"}, {"lang": "en", "n": "2"}])
     assert read(reader(kind, tmp_path / "same"))["lang"].to_pylist() == ["en", "en"]
     put(tmp_path / "other" / name, [{"lang": "en", "n": "1"}, {"lang": "de", "n": "2"}])
-    with pytest.raises(DataError, match="has 'de' in column 'lang', and its folder says 'en'; rename the folder"):
-        read(reader(kind, tmp_path / "other"))
+    assert read(reader(kind, tmp_path / "other"))["lang"].to_pylist() == ["en", "de"]
+    with pytest.raises(DataError, match="has 'de' in column 'lang', and its folder says 'en'; with a filter they must"):
+        read(reader(kind, tmp_path / "other", filter="lang IN ('de', 'en')"))
+    put(tmp_path / "days" / "date=2024-01-02" / f"a.{ending(kind)}", [{"date": "2024-01-02T05:00:00Z", "n": "1"}])
+    assert [str(day)[:10] for day in read(reader(kind, tmp_path / "days"))["date"].to_pylist()] == ["2024-01-02"]
     alone = reader(kind, tmp_path / "other", folder_fields=False, filter="lang = 'de'")
     assert [str(n) for n in read(alone)["n"].to_pylist()] == ["2"]
 
