@@ -418,7 +418,10 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
         fixed = self._declared()
         shape = self._heads(files)
         if shape.types:
-            folders = [pa.field(*column) for column in self._folder_types.items() if column[0] not in shape.types]
+            unknown = {column for column in self._folder_types if pa.types.is_null(shape.types.get(column, pa.null()))}
+            folders = [
+                pa.field(column, self._folder_types[column]) for column in self._folder_types if column in unknown
+            ]
             shape = shape.joined(folders, "the names of folders")
         condition = self._row_filter()
         looked_at = [] if condition is None else condition.columns(ColumnTypes({**shape.types, **fixed}).schema())

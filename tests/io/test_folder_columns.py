@@ -182,7 +182,7 @@ _CONDITIONS = [
 ]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=100)
 @given(files=_FILES, kind=st.sampled_from(KINDS), condition=st.sampled_from(_CONDITIONS), packed=st.booleans())
 def test_a_filter_yields_what_filtering_after_reading_does(
     files: list[tuple[str, list[str], int]], kind: str, condition: str, packed: bool
