@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from dcurate.kernels.layout import Bytes, Offsets, Places
 
-#: The logarithm that stands for that of 0.
+#: The logarithm written for that of 0.
 _LEAST = np.float32(-99)
 
 

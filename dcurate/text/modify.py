@@ -129,10 +129,10 @@ class Modify(ProcessingStage[DocumentBatch, DocumentBatch]):
             if isinstance(modifier, TextModifier):
                 for name in fields:
                     column_of(table, name, text=True)
-            given = {field: values(table, field) for field in fields}
-            new = _modified(modifier, given)
+            texts = {field: values(table, field) for field in fields}
+            new = _modified(modifier, texts)
             if not isinstance(modifier, DocumentModifier):
-                lost = sum(made is None and any(row) for made, *row in zip(new, *given.values(), strict=True))
+                lost = sum(made is None and any(row) for made, *row in zip(new, *texts.values(), strict=True))
                 counts.update({NULLED: lost} if lost else {})
             is_text = all(value is None or isinstance(value, str) for value in new)
             table = with_text(table, target, new) if is_text else with_column(table, target, new)

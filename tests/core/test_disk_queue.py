@@ -1,4 +1,4 @@
-"""A queue on disk: what goes in comes out, in order, whatever can be pickled."""
+"""A queue on disk: what goes in comes out, in order: all values that can be pickled."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class TableRuns:
         return [replace(top, run=run) for run in sorted({name.split("/")[2] for name in names})]
 
     def of_label(self, label: str) -> list[Directory]:
-        """Return the runs of a label whose rows no later one has replaced, the latest first; "" is no label."""
+        """Return the runs of a label whose rows no later one has replaced, the latest first."""
         records = [(read_record(run), run) for run in self.all()]
         runs = [(record, run) for record, run in records if record is not None and record.get("label", "") == label]
         gone = replaced_runs(self.table, {run.run: record for record, run in runs}) if label else set()
@@ -50,7 +50,7 @@ class TableRuns:
         """Return a number that grows with each finished run; see `output.name_in_indexes`.
 
         Args:
-            version: version of the table; None if there is no table.
+            version: version of the table; None before there is a table.
         """
         runs = self.all()
         with ThreadPoolExecutor(_READERS) as pool:
@@ -63,7 +63,7 @@ class TableRuns:
         """Return the files of earlier runs with the label of a run, by the run, that its commit takes out."""
         if label is None:
             return {}
-        records = {other.run: known for other in self.all() if (known := read_record(other)) is not None}
+        records = {commits.run: known for commits in self.all() if (known := read_record(commits)) is not None}
         return runs_to_replace(self.table, records, run, label)
 
 

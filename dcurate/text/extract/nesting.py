@@ -18,7 +18,7 @@ _INLINE = frozenset(
         *("strike", "strong", "sub", "sup", "time", "tt", "u", "var"),
     )
 )
-#: Elements without an end, and those whose content is no markup.
+#: Elements without an end, and those whose content is plain text.
 _ALONE = frozenset(
     (
         *("area", "base", "br", "col", "embed", "frame", "hr", "img", "input", "link", "meta", "param", "source"),
