@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -231,12 +231,17 @@ def process(*command: str, log: Path, **environment: str) -> Iterator[subprocess
                 started.kill()
 
 
+def wait_until(holds: Callable[[], object], what: str = "the condition", seconds: float = 120.0) -> None:
+    """Wait until a condition holds; fail after a while."""
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, f"{what}: not within {seconds} s"
+        time.sleep(0.05)
+
+
 def wait_for(path: Path, seconds: float = 120.0) -> None:
     """Wait until a file is there and not empty."""
-    end = time.monotonic() + seconds
-    while not (path.exists() and path.stat().st_size):
-        assert time.monotonic() < end, f"{path} did not come within {seconds} s"
-        time.sleep(0.05)
+    wait_until(lambda: path.exists() and path.stat().st_size, str(path), seconds)
 
 
 def free_port() -> int:

@@ -7,13 +7,12 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 import dcurate
-from tests.conftest import ROOT, scheduler_and_workers
+from tests.conftest import ROOT, scheduler_and_workers, wait_until
 from tests.forked import finished
 from tests.places import records
 
@@ -311,13 +310,6 @@ def test_what_is_not_there_ends_a_run_with_one_sentence(here, arguments, words):
     assert words in line
 
 
-def wait_for(condition, what, seconds=60):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, f"no {what} within {seconds} s"
-        time.sleep(0.05)
-
-
 def test_a_running_scheduler_with_workers_of_its_own_does_the_work(here):
     (here / "plain.yaml").write_text(RECIPE.replace("  - slow_stage:Slow: {seconds: ${seconds}}\n", ""))
     with scheduler_and_workers(here, "--nworkers", "1") as address:
@@ -345,7 +337,7 @@ def test_ctrl_c_stops_cleanly_and_resume_does_the_rest(here, mode):
         start_new_session=True,
     )
     try:
-        wait_for(lambda: len(written(here / "out")) >= 24, "output")  # one split is recorded; two may still end
+        wait_until(lambda: len(written(here / "out")) >= 24, "output")  # one split is recorded; two may still end
     finally:
         os.killpg(started.pid, signal.SIGINT)  # a terminal signals the whole group
         _, said = started.communicate(timeout=60)

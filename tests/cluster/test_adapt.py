@@ -7,7 +7,7 @@ from distributed import LocalCluster as DaskCluster
 
 from dcurate import DaskExecutor, Pipeline
 from dcurate.events import Event, SlotsChanged
-from tests.cluster.test_elastic import until
+from tests.conftest import wait_until
 from tests.stages import Numbers, Sleep
 
 pytestmark = pytest.mark.cluster
@@ -33,7 +33,7 @@ def test_a_run_scales_a_cluster_up_that_dask_adapts_and_down_again() -> None:
         cluster.adapt(minimum=1, maximum=3, interval="200ms", wait_count=3)
         stages = [Numbers(200, 1), Sleep(0.2)]
         result = Pipeline("test", stages=stages).run(DaskExecutor(cluster=cluster), observers=[workers])
-        until(lambda: len(cluster.scheduler.workers) == 1)
+        wait_until(lambda: len(cluster.scheduler.workers) == 1)
     assert result.report.stages[-1].rows_out == 200
     assert len(workers.seen) == 3
 
@@ -47,5 +47,5 @@ def test_a_run_begins_on_a_cluster_that_dask_scales_from_none(by_address: bool) 
         cluster.adapt(minimum=0, maximum=2, interval="200ms", wait_count=10)
         executor = DaskExecutor(cluster=cluster.scheduler_address if by_address else cluster)
         result = Pipeline("test", stages=[Numbers(60, 1), Sleep(0.1)]).run(executor, observers=[])
-        until(lambda: not cluster.scheduler.workers)
+        wait_until(lambda: not cluster.scheduler.workers)
     assert result.report.stages[-1].rows_out == 60

@@ -15,7 +15,7 @@ from distributed import SpecCluster, Status
 from dcurate import ElasticCluster, LocalCluster, RunError
 from dcurate.cluster import Kind, nannies
 from dcurate.cluster.base import Cluster
-from tests.cluster.test_elastic import until
+from tests.conftest import wait_until
 
 pytestmark = pytest.mark.cluster
 
@@ -35,7 +35,7 @@ def nothing_left() -> Iterator[None]:
     yield
     made = [one for one in SpecCluster._instances if id(one) not in clusters]
     assert {one.status for one in made} <= {Status.closed}
-    until(lambda: not [one for one in psutil.Process().children(recursive=True) if is_worker(one)])
+    wait_until(lambda: not [one for one in psutil.Process().children(recursive=True) if is_worker(one)])
 
 
 def is_worker(process: psutil.Process) -> bool:

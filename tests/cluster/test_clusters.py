@@ -16,8 +16,7 @@ from dcurate import AttachedCluster, DaskExecutor, ElasticCluster, LocalCluster,
 from dcurate.cluster import Kind, Shape, cuda
 from dcurate.cluster.nannies import GPU_PROCESSES, GPU_THREADS
 from dcurate.cluster.worker_info import worker_info
-from tests.cluster.test_elastic import until
-from tests.conftest import ROOT, scheduler_and_workers, workers_of
+from tests.conftest import ROOT, scheduler_and_workers, wait_until, workers_of
 from tests.stages import Numbers
 
 pytestmark = pytest.mark.cluster
@@ -153,7 +152,7 @@ def test_an_address_without_workers_says_how_to_start_some(tmp_path: Path) -> No
     with scheduler_and_workers(tmp_path, "--nworkers", "1") as address:
         with AttachedCluster(address) as cluster:
             cluster.client.retire_workers()
-            until(lambda: not workers_of(cluster.client))
+            wait_until(lambda: not workers_of(cluster.client))
         executor = DaskExecutor({"worker_timeout_s": 2}, AttachedCluster(address))
         with pytest.raises(
             ResourceError,

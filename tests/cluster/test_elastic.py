@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,20 +19,13 @@ from dcurate.cluster.nannies import local_scheduler
 from dcurate.cluster.scale_api import DESIRED_WORKERS, OFFER, client_offered_shapes
 from dcurate.cluster.worker_info import worker_info
 from tests.cluster.jobs import Job
-from tests.conftest import workers_of
+from tests.conftest import wait_until, workers_of
 
 pytestmark = pytest.mark.cluster
 
 
 class Other(DaskCluster):
     """A cluster that starts its workers in a way of its own."""
-
-
-def until(holds: Callable[[], object], seconds: float = 120.0) -> None:
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end, f"did not come true within {seconds} s"
-        time.sleep(0.05)
 
 
 def want(dask_scheduler: Scheduler, **numbers: int) -> None:
@@ -108,26 +101,26 @@ def by_hand() -> Iterator[ElasticCluster]:
 def test_each_kind_follows_what_the_runs_want_within_its_limits(following: ElasticCluster) -> None:
     client = following.client
     client.run_on_scheduler(want, cpu=9, gpu=1, other=5)
-    until(lambda: kinds_present(client) == {"cpu": 2, "gpu": 1})
+    wait_until(lambda: kinds_present(client) == {"cpu": 2, "gpu": 1})
     client.run_on_scheduler(want, gpu=2)
-    until(lambda: kinds_present(client) == {"cpu": 1, "gpu": 2})
+    wait_until(lambda: kinds_present(client) == {"cpu": 1, "gpu": 2})
     client.run_on_scheduler(want_nothing)
-    until(lambda: kinds_present(client) == {"cpu": 1, "gpu": 0})
-    until(lambda: following.numbers == {"cpu": 1, "gpu": 0})
+    wait_until(lambda: kinds_present(client) == {"cpu": 1, "gpu": 0})
+    wait_until(lambda: following.numbers == {"cpu": 1, "gpu": 0})
     assert client.run_on_scheduler(losses) == []
 
 
 def test_results_of_workers_that_go_are_not_lost(following: ElasticCluster) -> None:
     client = following.client
     client.run_on_scheduler(want, cpu=2, gpu=2)
-    until(lambda: kinds_present(client) == {"cpu": 2, "gpu": 2})
+    wait_until(lambda: kinds_present(client) == {"cpu": 2, "gpu": 2})
     pearls = [
         client.submit(pearl, number, key=f"pearl-{number}", workers=[where])
         for number, where in enumerate([*present(client).values()] * 3)
     ]
     client.gather(pearls)
     client.run_on_scheduler(want, cpu=1)
-    until(lambda: kinds_present(client) == {"cpu": 1, "gpu": 0})
+    wait_until(lambda: kinds_present(client) == {"cpu": 1, "gpu": 0})
     assert [future.status for future in pearls] == ["finished"] * 12
     assert client.gather(pearls) == [pearl(number) for number in range(12)]
     assert client.run_on_scheduler(losses) == []
@@ -136,7 +129,7 @@ def test_results_of_workers_that_go_are_not_lost(following: ElasticCluster) -> N
 def test_wanting_fewer_for_a_moment_lets_nobody_go(following: ElasticCluster) -> None:
     client = following.client
     client.run_on_scheduler(want, cpu=2)
-    until(lambda: kinds_present(client)["cpu"] == 2)
+    wait_until(lambda: kinds_present(client)["cpu"] == 2)
     before = present(client)
     for _ in range(3):
         client.run_on_scheduler(waver)
@@ -156,7 +149,7 @@ def test_a_worker_that_goes_ends_its_call_and_takes_no_other(by_hand: ElasticClu
     by_hand.scale_kind("gpu", 1)
     address = present(client)["gpu-0"]
     future = client.submit(take_time, str(tmp_path), 2.0, workers=[address], allow_other_workers=True)
-    until(lambda: begun(tmp_path))
+    wait_until(lambda: begun(tmp_path))
     by_hand.scale_kind("gpu", 0)
     assert list(present(client)) == ["cpu-0"]
     assert future.result() == "gpu-0"
@@ -169,7 +162,7 @@ def test_idle_workers_go_before_busy_ones(by_hand: ElasticCluster, tmp_path: Pat
     by_hand.scale_kind("cpu", 1)
     by_hand.scale_kind("gpu", 2)
     future = client.submit(wait_for_leave, str(tmp_path), workers=[present(client)["gpu-0"]])
-    until(lambda: begun(tmp_path))
+    wait_until(lambda: begun(tmp_path))
     by_hand.scale_kind("gpu", 1)
     assert sorted(present(client)) == ["cpu-0", "gpu-0"]
     (tmp_path / "go").touch()
@@ -182,7 +175,7 @@ def test_a_call_that_outlasts_the_patience_is_started_again_elsewhere(tmp_path: 
         cluster.scale_kind("gpu", 1)
         where = present(client)["gpu-0"]
         future = client.submit(wait_for_leave, str(tmp_path), workers=[where], allow_other_workers=True)
-        until(lambda: begun(tmp_path))
+        wait_until(lambda: begun(tmp_path))
         cluster.scale_kind("gpu", 0)
         (tmp_path / "go").touch()
         assert future.result() == "cpu-0"
@@ -201,7 +194,7 @@ def test_the_last_worker_stays_while_it_holds_a_result_and_takes_tasks_again(by_
     assert client.submit(pearl, 8, key="another").result() == pearl(8)
     held.release()
     held = None
-    until(lambda: not client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)))
+    wait_until(lambda: not client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)))
     by_hand.scale_kind("cpu", 0)
     assert by_hand.numbers == {"cpu": 0, "gpu": 0}
     assert present(client) == {}
@@ -227,14 +220,14 @@ def test_jobs_of_several_workers_come_and_go_as_one_and_are_asked_for_again_when
     with batch_system(tmp_path, refused=("cpu-1",)) as (queue, client, kinds):
         adaptive = adapt_kinds(queue, kinds, interval_s=0.2)
         client.run_on_scheduler(want, cpu=2)
-        until(lambda: sorted(present(client)) == ["cpu-0-0", "cpu-0-1", "cpu-1-0", "cpu-1-1"])
+        wait_until(lambda: sorted(present(client)) == ["cpu-0-0", "cpu-0-1", "cpu-1-0", "cpu-1-1"])
         assert (tmp_path / "cpu-1.refused").exists()
         pearls = [
             client.submit(pearl, number, workers=[where]) for number, where in enumerate(present(client).values())
         ]
         assert client.gather(pearls) == [pearl(number) for number in range(4)]
         client.run_on_scheduler(want, cpu=1)
-        until(lambda: len(present(client)) == 2)
+        wait_until(lambda: len(present(client)) == 2)
         assert len({name.rsplit("-", 1)[0] for name in present(client)}) == 1
         assert client.gather(pearls) == [pearl(number) for number in range(4)]
         assert client.run_on_scheduler(losses) == []
@@ -248,11 +241,11 @@ def test_a_job_that_was_ended_from_outside_is_asked_for_again(tmp_path: Path) ->
     ):
         adaptive = adapt_kinds(queue, kinds, interval_s=0.2)
         client.run_on_scheduler(want, cpu=1)
-        until(lambda: sorted(present(client)) == ["cpu-0-0", "cpu-0-1"])
+        wait_until(lambda: sorted(present(client)) == ["cpu-0-0", "cpu-0-1"])
         before = present(client)
         queue.workers["cpu-0"].process.kill()
         # `until` fails the test when this does not come true.
-        until(lambda: sorted(present(client)) == ["cpu-0-0", "cpu-0-1"] and present(client) != before)
+        wait_until(lambda: sorted(present(client)) == ["cpu-0-0", "cpu-0-1"] and present(client) != before)
         queue.sync(adaptive.finish)
 
 

@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from dcurate import AttachedCluster, DaskExecutor, DcurateError, Pipeline, Resou
 from dcurate.core.pipeline import AnyStage
 from dcurate.events import Event, RunWaits, Sampled, SlotsChanged
 from tests.cluster.test_worker_info import scheduler
+from tests.conftest import wait_until
 from tests.forked import forked
 from tests.stages import CallTimes, DieOnce, FailOn, Loads, Numbers, Sleep
 
@@ -104,17 +105,10 @@ class Run(threading.Thread):
         assert sorted(self.rows) == sorted(map(str, range(splits)))
 
 
-def until(holds: Callable[[], object], seconds: float = 60.0) -> None:
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end, "it does not come true"
-        time.sleep(0.05)
-
-
 def started(run: Run) -> Run:
     """Start a run, and wait until it has a slot."""
     run.start()
-    until(lambda: run.watch.ready.is_set() or not run.is_alive())
+    wait_until(lambda: run.watch.ready.is_set() or not run.is_alive())
     return run
 
 
@@ -145,7 +139,7 @@ def test_a_small_run_beside_a_deep_one_has_half(address: str, tmp_path: Path) ->
         timed(tmp_path, f"deep{place}", 0.6).with_(resources=Resources(cpus=0.9 - place / 10)) for place in range(3)
     ]
     deep = started(Run(address, "deep", 60, *chain))
-    until(lambda: len(calls(tmp_path, "deep2")) > 2)  # its last operators have work, which went first before
+    wait_until(lambda: len(calls(tmp_path, "deep2")) > 2)  # its last operators have work, which went first before
     small = started(Run(address, "small", 30, timed(tmp_path, "small", 0.4)))
     small.right(30)
     deep.right(60)
@@ -207,7 +201,7 @@ def test_two_models_that_do_not_fit_are_never_on_a_gpu_together(address: str, tm
     started(runs[0])
     runs[2].start()
     runs[1].start()
-    until(lambda: any(runs[1].watch.waited) or not runs[1].is_alive())
+    wait_until(lambda: any(runs[1].watch.waited) or not runs[1].is_alive())
     for run in runs:
         run.right(40)
     assert any("waits for a GPU: run first of " in why and " of 1" in why for why in runs[1].watch.waited)

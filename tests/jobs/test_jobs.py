@@ -37,7 +37,7 @@ from dcurate.jobs.records import JobSpec
 from dcurate.running.proving import RunProof
 from dcurate.runs import prove
 from dcurate.ui import OpenLineageSettings
-from tests.cluster.test_elastic import until as comes_true
+from tests.conftest import wait_until
 from tests.forked import finished
 from tests.jobs.hosts import SCRIPT, Hosts, hosts, kill_driver, until
 from tests.ui.test_heartbeat import Hook, hook  # noqa: F401 - the second is a fixture
@@ -305,7 +305,7 @@ def test_a_job_asks_a_cluster_that_dask_scales_from_none_for_workers(
         job = submit_spec(slow(source, tmp_path / "out", 0.1), cluster.scheduler_address, "scales")
         record = job.wait(200)
         assert (record.state, record.attempt) == ("done", 1), record
-        comes_true(lambda: not cluster.scheduler.workers)
+        wait_until(lambda: not cluster.scheduler.workers)
     assert rows_of(tmp_path / "out") == expected
 
 
@@ -319,7 +319,7 @@ def test_a_job_has_a_cluster_of_kinds_start_its_first_worker(
         job = submit_spec(slow(source, tmp_path / "out", 0.1), cluster, "scales")
         record = job.wait(200)
         assert record.state == "done", [line.text for line in job.logs()]
-        comes_true(lambda: cluster.numbers == {"cpu": 0, "gpu": 0})
+        wait_until(lambda: cluster.numbers == {"cpu": 0, "gpu": 0})
     assert rows_of(tmp_path / "out") == expected
 
 

@@ -20,9 +20,9 @@ from dcurate.core.report import RunReport
 from dcurate.ui.metrics.definitions import RUN_METRICS, WORKER_METRICS
 from dcurate.ui.monitor.config import ALERTS, DASHBOARD, DASHBOARD_UID, PROMETHEUS, Watched, write_config
 from dcurate.ui.monitor.processes import RUNNING, down, missing, up
-from tests.conftest import ROOT, free_port
+from tests.conftest import ROOT, free_port, wait_until
 from tests.stages import DieOnce, FailOn, Numbers
-from tests.ui.watched import Watch, finished, get, monitor, tool, wait_until, watched, worker_of
+from tests.ui.watched import Watch, finished, get, monitor, tool, watched, worker_of
 
 pytestmark = pytest.mark.cluster
 

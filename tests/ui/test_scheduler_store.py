@@ -13,8 +13,7 @@ from dcurate.runs.snapshot import RunSnapshot
 from dcurate.text import WordCountFilter
 from dcurate.ui import publisher
 from dcurate.ui.scheduler_store import DRIVER_GONE, PLUGIN, RUNS, SchedulerStore, store_of
-from tests.cluster.test_elastic import until
-from tests.conftest import ROOT, scheduler_and_workers
+from tests.conftest import ROOT, scheduler_and_workers, wait_until
 
 pytestmark = pytest.mark.cluster
 
@@ -110,9 +109,9 @@ def test_a_killed_driver_is_no_silent_run_but_a_failed_one(tmp_path):
         command = [sys.executable, "-c", DRIVER, address]
         with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as driver:
             assert driver.stdout.readline() == "running\n"
-            until(lambda: cluster.client.run_on_scheduler(errors_of_runs) == [None])
+            wait_until(lambda: cluster.client.run_on_scheduler(errors_of_runs) == [None])
             driver.kill()
-        until(lambda: cluster.client.run_on_scheduler(errors_of_runs) == [DRIVER_GONE])
+        wait_until(lambda: cluster.client.run_on_scheduler(errors_of_runs) == [DRIVER_GONE])
 
 
 def errors_of_runs(dask_scheduler):

@@ -6,10 +6,9 @@ import json
 import shutil
 import subprocess
 import sys
-import time
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import Any
 
 from dcurate import AttachedCluster, DaskExecutor, DocumentBatch, Pipeline, ProcessingStage
 from dcurate.core.report import RunReport
-from tests.conftest import free_port, skip_outside_ci, wait_for, wait_for_workers
+from tests.conftest import free_port, skip_outside_ci, wait_for, wait_for_workers, wait_until
 from tests.forked import forked
 from tests.stages import FailOn, KeepEvery, Numbers, Sleep
 
@@ -31,13 +30,6 @@ def get(url: str) -> str:
     with urllib.request.urlopen(url, timeout=10) as answer:
         text: str = answer.read().decode()
     return text
-
-
-def wait_until(true: Callable[[], object], what: str, seconds: float = 120.0) -> None:
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, f"after {seconds} s still not: {what}"
-        time.sleep(0.2)
 
 
 @dataclass

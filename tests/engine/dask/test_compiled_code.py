@@ -23,7 +23,7 @@ from dcurate.core.kernels import Kernels
 from dcurate.engine.dask.compiled_code import _take
 from dcurate.kernels.kept import code_kind
 from dcurate.kernels.nesting import KERNELS, _line_ends, line_ends
-from tests.conftest import forked, wait_for, wait_for_workers
+from tests.conftest import forked, wait_for, wait_for_workers, wait_until
 
 pytestmark = pytest.mark.cluster
 
@@ -91,8 +91,7 @@ def test_one_worker_of_a_kind_compiles_and_one_that_joins_later_compiles_nothing
             stream = pipeline.stream(executor, batches(), observers=[])
             again = [next(stream)]
             worker(stack, address, tmp_path, "third")
-            wait_for_workers(address, 3)
-            assert code_in(tmp_path, "third") == code_in(tmp_path, "first")
+            wait_until(lambda: code_in(tmp_path, "third") == code_in(tmp_path, "first"), "the code of the third worker")
             again += stream
             assert [name for _, names in client.run(compiled_here).values() for name in names] == compiled
             assert not [name for names in client.run(plugins).values() for name in names if "compiled" in name]

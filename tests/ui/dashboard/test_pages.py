@@ -6,7 +6,7 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,7 +38,7 @@ from dcurate.ui.scheduler_store import store_of
 from dcurate_testing.browser import Browser
 from dcurate_testing.dashboard_runs import Shape, history
 from dcurate_testing.legibility import PHONE, broken, faint, outside
-from tests.conftest import wait_for, wait_for_workers, workers_of
+from tests.conftest import wait_for, wait_for_workers, wait_until, workers_of
 from tests.forked import forked
 from tests.ui.dashboard.proxy import below
 
@@ -141,13 +141,6 @@ def _says(browser: Browser, report: RunReport) -> None:
             assert {stage.name, reason} <= set(shown.replace("\t", "\n").split("\n"))
             assert count(rows) in shown
     assert all(reason in browser.text("[data-part=quarantine]") for one in report.stages for reason in one.faulty)
-
-
-def wait_until(holds: Callable[[], bool], seconds: float = 120.0) -> None:
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end, f"it did not come true in {seconds} s"
-        time.sleep(0.1)
 
 
 def samples(browser: Browser, wanted: int) -> list[int]:

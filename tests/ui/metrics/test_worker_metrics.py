@@ -15,8 +15,9 @@ from dcurate.engine.dask.worker_plugin import CallCounters
 from dcurate.ui.metrics import worker_metrics
 from dcurate.ui.metrics.definitions import OPERATOR, WORKER_METRICS
 from dcurate.ui.metrics.worker_metrics import WorkerMetrics
+from tests.conftest import wait_until
 from tests.stages import Append, FailOn, Numbers
-from tests.ui.watched import get, wait_until
+from tests.ui.watched import get
 
 pytestmark = pytest.mark.cluster
 
