@@ -108,6 +108,7 @@ class Pipeline(PipelineDefinition):
         rejected: str | None = None,
         examples: bool = True,
         observers: Sequence[Observer] | None = None,
+        proof: bool = False,
     ) -> RunResult:
         """Run a share of the input, side by side with the others on other hosts; `finish` joins them.
 
@@ -120,9 +121,12 @@ class Pipeline(PipelineDefinition):
             rejected: a directory in which rows that rules drop are kept.
             examples: whether the report shows excerpts.
             observers: receive events.
+            proof: whether `finish` computes a root over the rows of all shards, as in `run`. The shard that begins
+                first decides for all.
 
         Raises:
-            PipelineError: the pipeline cannot run in shards, or others of its shards are of another pipeline.
+            PipelineError: the pipeline cannot run in shards, or others of its shards are of another pipeline or have
+                no proof.
             DataError: the shard has begun before, or another process runs it; input or output fails.
             ResourceError: the cluster does not have the resources of a stage.
             StageError: a stage's own code raised.
@@ -135,7 +139,7 @@ class Pipeline(PipelineDefinition):
             dcurate.errors.PipelineError: shard='65/64' is not a shard; give its number from 1 on and how many there ...
         """
         share = Shard.parse(shard)
-        options = RunOptions(resume, rejected, observers_of(observers), examples, share)
+        options = RunOptions(resume, rejected, observers_of(observers), examples, share, proof)
         return PipelineRun(self, executor, None, options).to_end()
 
     def finish(self) -> RunResult:
@@ -181,6 +185,7 @@ class Pipeline(PipelineDefinition):
         examples: bool = True,
         observers: Sequence[Observer] | None = None,
         n_workers: int | None = None,
+        proof: bool = False,
     ) -> Generator[Batch, None, None]:
         """Run the pipeline and yield the batches of its last stage as they are produced.
 
@@ -191,7 +196,7 @@ class Pipeline(PipelineDefinition):
             self,
             _with_workers(executor, n_workers),
             initial_tasks,
-            RunOptions(resume, rejected, observers_of(observers), examples),
+            RunOptions(resume, rejected, observers_of(observers), examples, proof=proof),
             streams=True,
         )
         yield from run.batches()

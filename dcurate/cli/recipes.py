@@ -144,15 +144,13 @@ def run(
         check_limits(limits, mode or loaded.executor.get("execution_mode"), scheduler)
         executor = _executor(loaded, mode, scheduler, workers, limits)
         pipeline = loaded.pipeline
-        if proof and shard is not None:
-            raise click.UsageError("--proof is for a run of the whole input; leave out --shard")
-        whole = partial(pipeline.run, proof=proof)
-        result = (whole if shard is None else partial(pipeline.run_shard, shard))(
+        result = (pipeline.run if shard is None else partial(pipeline.run_shard, shard))(
             executor,
             resume=resume,
             rejected=rejected or loaded.rejected,
             examples=not no_examples,
             observers=[signs, events, *_shown("none" if quiet else progress, loaded, stack)],
+            proof=proof,
         )
     report: RunReport = result.report
     if not quiet:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -158,7 +159,7 @@ def keep_rows(directory: Directory, name: str, rows: ProvedRows) -> str:
     Raises:
         DataError: they cannot be written.
     """
-    with directory.writing(_short_name(name), durable=False) as file:
+    with replace(directory, run="").writing(_short_name(name), durable=False) as file:
         file.write(b"".join(rows.short))
     return rows.root
 

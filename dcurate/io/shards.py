@@ -23,7 +23,7 @@ from dcurate.io import output
 from dcurate.io.ledger import DirectoryLedger, check_same, is_begun
 from dcurate.io.sink import FileWriter
 
-#: File that marks an output as one of shards: their number, and the fingerprint of their pipeline.
+#: File that marks an output as one of shards: their number, the fingerprint of their pipeline, whether they are proved.
 _MARK = f"{META_DIR}/shards.json"
 #: File that a shard leaves when it has finished.
 _ENDED = f"{META_DIR}/shard.json"
@@ -59,7 +59,9 @@ def check_shards(writer: object, barriers: Sequence[str]) -> FileWriter:
     return writer
 
 
-def begin_shard(writer: FileWriter, shard: Shard, fingerprint: Mapping[str, str], resume: bool) -> None:
+def begin_shard(
+    writer: FileWriter, shard: Shard, fingerprint: Mapping[str, str], resume: bool, proof: bool = False
+) -> bool:
     """Prepare the records of a shard, or refuse without writing anything.
 
     Args:
@@ -67,13 +69,17 @@ def begin_shard(writer: FileWriter, shard: Shard, fingerprint: Mapping[str, str]
         shard: the shard.
         fingerprint: fingerprint of the pipeline, by stage.
         resume: whether to go on with an earlier attempt at the shard, if there is one.
+        proof: whether the shard is to leave a proof.
+
+    Returns:
+        Whether it leaves one: the shard that begins first decides for all.
 
     Raises:
         DataError: the output holds files that may not be touched, or the shard has begun before.
-        PipelineError: the output was begun by another pipeline, or in another number of shards.
+        PipelineError: the output was begun by another pipeline, in another number of shards, or without a proof.
     """
     whole, records = replace(writer.directory, run=""), writer.directory
-    mark = orjson.dumps({"of": shard.of, "stages": dict(fingerprint)})
+    mark = orjson.dumps({"of": shard.of, "stages": dict(fingerprint), "proof": proof})
     if (known := whole.read(_MARK)) is None:
         try:
             output.check(whole, writer.mode)
@@ -95,11 +101,17 @@ def begin_shard(writer: FileWriter, shard: Shard, fingerprint: Mapping[str, str]
             f"{whole.url!r} was begun in {begun.of:,} shards, and this is one of {shard.of:,}; give shard "
             f"{min(shard.number, begun.of)}/{begun.of}, or name another directory"
         )
+    if proof and not begun.proof:
+        raise PipelineError(
+            f"the shards of {whole.url!r} were begun without a proof, so what they finished has none; leave out proof, "
+            "or name another directory"
+        )
     if is_begun(records) and not resume:
         raise DataError(f"shard {shard} of {whole.url!r} has begun before; go on with resume=True")
     output.begin_beside(records, writer.mode)
     records.remove([_ENDED, _COLUMNS, *(name for name in records.files(META_DIR) if name.startswith(f"{TMP}/"))])
     whole.create()
+    return begun.proof
 
 
 #: Splits that do not count as finished: the reason, and the files, by split.
@@ -291,9 +303,10 @@ def _shards(shards: Sequence[Shard]) -> str:
 
 @dataclass(frozen=True)
 class _Mark:
-    """The mark in an output: the number of shards, and once they are joined, what they left."""
+    """The mark in an output: the number of shards, whether they leave a proof, and once joined, what they left."""
 
     of: int
+    proof: bool
     joined: dict[str, Any] | None
 
 
@@ -306,7 +319,7 @@ def _check_mark(whole: Directory, known: bytes, fingerprint: Mapping[str, str]) 
     """
     try:
         values = orjson.loads(known)
-        mark, stages = _Mark(int(values["of"]), values.get("joined")), dict(values["stages"])
+        mark, stages = _Mark(int(values["of"]), bool(values["proof"]), values.get("joined")), dict(values["stages"])
     except (ValueError, KeyError, TypeError) as error:
         raise DataError(f"{whole.path(_MARK)!r} is damaged; name another directory") from error
     check_same(whole.url, stages, fingerprint, "name another directory")

@@ -250,7 +250,7 @@ class PipelineRun:
                 if self.options.shard is not None:
                     self.lock.acquire(self._output)
                     self._list()
-                    begin_shard(self._file_writer, self.options.shard, self.fingerprint, self.options.resume)
+                    self._begin_shard(self.options.shard)
                 self._prepare(self.sink)
                 claim(self._output, self.id)
                 self.ledger = DirectoryLedger.open(self.sink, self.fingerprint, self.resumes)
@@ -312,12 +312,18 @@ class PipelineRun:
             return self.joined.table_without_rows()
         return table_without_rows(session, self.stages, self.id, len(self.accounting))
 
+    def _begin_shard(self, shard: Shard) -> None:
+        options = self.options
+        proves = begin_shard(self._file_writer, shard, self.fingerprint, options.resume, options.proof)
+        if proves and self.proof is None:
+            self._prove()
+
     def _begin_proof(self) -> None:
         """Begin the proof that is asked for, or go on with that of an earlier run."""
         if self.proof is None and self.resumes and RunProof(self._output).begun:
             self._prove()
         if self.proof is not None:
-            self.proof.begin(self.resumes)
+            self.proof.begin(self.resumes and self.options.shard is None)
 
     @cached_property
     def resumes(self) -> bool:
@@ -531,7 +537,7 @@ class PipelineRun:
             )
         if ledger is not None:
             ledger.close()
-            if self.proof is not None:
+            if self.proof is not None and self.options.shard is None:
                 notice = self.proof.add_round(job.phase, ledger.records(), last)
                 self.notices += [notice] if notice else []
             if last and self.resumes and self.options.shard is None:

@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 
 from dcurate import DataError, PipelineError
 from dcurate.cli import cli
+from dcurate.runs import prove
 
 RECIPE = """
 name: short
@@ -99,11 +100,17 @@ def test_a_row_is_shown_with_its_path(output: Path) -> None:
     assert invoked("prove", "out", "--row", f"{path.name}:0").exit_code == 1
 
 
+def test_shards_leave_a_proof_together(output: Path) -> None:
+    recipe = ("short.yaml", "--input", "in", "--output", "two", "--set", "least=3")
+    for shard in ("1/2", "2/2"):
+        assert invoked("run", *recipe, "--proof", "--shard", shard).exit_code == 0
+    assert invoked("finish", *recipe).exit_code == 0
+    assert prove("two").root == prove("out").root
+
+
 def test_options_that_do_not_go_together_are_refused(output: Path) -> None:
     refused = invoked("prove", "out", "--row", "a7", "--sample", "3")
     assert (refused.exit_code, "--row shows one row; leave out --sample and --root" in refused.output) == (2, True)
     refused = invoked("prove", "out", "--recipe", "short.yaml")
     assert "--recipe and --set are for --sample N" in refused.output
-    refused = invoked("run", "short.yaml", "--input", "in", "--output", "two", "--proof", "--shard", "1/2")
-    assert "--proof is for a run of the whole input; leave out --shard" in refused.output
     assert isinstance(invoked("prove", "in").exception, DataError)

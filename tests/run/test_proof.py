@@ -94,6 +94,13 @@ def test_a_run_writes_the_same_with_a_proof_and_its_ledger_has_one_only_then(sou
     assert contents[0] == contents[1]
 
 
+def test_a_stream_leaves_the_proof_of_a_run(source: Path, tmp_path: Path) -> None:
+    short(source, tmp_path / "run").run(InlineExecutor(), proof=True, observers=[])
+    batches = list(short(source, tmp_path / "stream").stream(InlineExecutor(), proof=True, observers=[]))
+    assert len(batches) == 12
+    assert prove(str(tmp_path / "stream")).root == prove(str(tmp_path / "run")).root
+
+
 def test_a_proof_is_not_begun_in_the_middle_of_a_run(source: Path, tmp_path: Path) -> None:
     short(source, tmp_path / "out").run(InlineExecutor(), observers=[])
     with pytest.raises(PipelineError, match="was begun without a proof, so what it finished has none; resume it"):

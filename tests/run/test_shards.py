@@ -30,6 +30,7 @@ from dcurate.core.pipeline import AnyStage
 from dcurate.core.shard import Shard
 from dcurate.fs.stores import Directory
 from dcurate.io.ledger import saved_records
+from dcurate.runs import prove, prove_sample
 from dcurate.text import WordCountFilter
 from tests.deadly import Broken
 from tests.forked import finished
@@ -95,6 +96,35 @@ def test_shards_and_finish_leave_what_one_run_leaves(source: Path, tmp_path: Pat
     assert left == {"report.json", "report.txt", "report.html", "history.json"}
     again = pipeline(source, many).run(InlineExecutor(), observers=[], resume=True)
     assert again.report.nothing_was_left
+
+
+def test_shards_with_a_proof_have_the_root_of_one_run(source: Path, tmp_path: Path) -> None:
+    pipeline(source, tmp_path / "whole").run(InlineExecutor(), observers=[], proof=True)
+    whole, output = prove(str(tmp_path / "whole")), tmp_path / "out"
+    run("2/3", source, output, proof=True)
+    run("1/3", source, output)  # the first decides
+    with pytest.raises(DataError, match="has no proof: the run has not ended"):
+        prove(str(output))
+    run("3/3", source, output, proof=True)
+    notices = [pipeline(source, output).finish().report.notices for _ in range(2)]
+    assert all(any(whole.root in notice for notice in of_finish) for of_finish in notices)
+    proof = prove(str(output), root=whole.root)
+    assert proof.holds
+    assert proof.rows == whole.rows
+    assert prove_sample(str(output), pipeline(source, output), rows=20).holds
+    path = min(output.iterdir())
+    path.write_bytes(path.read_bytes().replace(b"word word", b"word Word", 1))
+    assert [change.what for change in prove(str(output)).changes] == ["changed"]
+
+
+def test_a_shard_with_a_proof_is_refused_beside_one_without(source: Path, tmp_path: Path) -> None:
+    run("1/2", source, tmp_path / "out")
+    with pytest.raises(PipelineError, match=r"the shards of .* were begun without a proof"):
+        run("2/2", source, tmp_path / "out", proof=True)
+    run("2/2", source, tmp_path / "out")
+    pipeline(source, tmp_path / "out").finish()
+    with pytest.raises(DataError, match="has no proof: run the pipeline with proof=True"):
+        prove(str(tmp_path / "out"))
 
 
 @pytest.mark.parametrize("of", [1, 2, 7, 200])
