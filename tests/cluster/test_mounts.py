@@ -101,6 +101,16 @@ def test_a_host_with_another_mount_that_joins_a_run_is_left_out_with_a_notice(
     assert not list(tmp_path.rglob("token-*"))
 
 
+def test_a_host_joins_a_run_of_which_the_first_input_file_was_removed_meanwhile(source: Path, tmp_path: Path) -> None:
+    output = tmp_path / "shared" / "out"
+    with scheduler_and_workers(tmp_path) as address:
+        joining = south(address, tmp_path, f"rm {source}/00.jsonl")
+        heard = run_that_is_joined(address, source, output, joining)
+    check_notices(heard.notices, "")
+    assert len(heard.slots) == 2
+    assert len(list(output.glob("*.jsonl"))) == FILES
+
+
 def check_notices(notices: list[str], sentence: str) -> None:
     """Check that the only notice is that a worker is left out; none without a sentence."""
     if not sentence:

@@ -228,7 +228,7 @@ class DaskSession:
             blind = check_mounts(self.client, self.left_out, mounts)
             _warn(blind)
             self.left_out.update(blind)
-        return WorkerNeeds(tuple(libraries(job.plan.parts)), mounts)
+        return WorkerNeeds(tuple(libraries(job.plan.parts)), replace(mounts, underway=True))
 
     def _gpus_for(self, plan: Plan) -> bool:
         """Whether there is or will be a GPU; True without asking if no stage of the plan makes its GPU optional."""

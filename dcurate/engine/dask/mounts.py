@@ -38,12 +38,14 @@ class Mounts:
         name: file of the token.
         token: its content.
         files: paths and sizes of input files.
+        underway: whether the run has begun, so that an input file may be removed from a folder that holds others.
     """
 
     output: Directory | None = None
     name: str = ""
     token: bytes = b""
     files: tuple[tuple[str, int], ...] = ()
+    underway: bool = False
 
     def trouble(self) -> str:
         """Return what this process does not see, as the end of a sentence about its host; empty if it sees all."""
@@ -56,6 +58,8 @@ class Mounts:
             try:
                 seen = os.stat(path).st_size
             except OSError as error:
+                if self.underway and _holds_any(os.path.dirname(path)):
+                    continue
                 return f"does not see the input file {path!r} ({error.strerror})"
             if seen != size:
                 return f"sees another input file {path!r}, of {seen:,} bytes and not {size:,}"
@@ -64,6 +68,14 @@ class Mounts:
     def __str__(self) -> str:
         """Name the output and the files."""
         return " and ".join([*([] if self.output is None else [self.output.url]), *(path for path, _ in self.files)])
+
+
+def _holds_any(folder: str) -> bool:
+    try:
+        with os.scandir(folder) as entries:
+            return next(entries, None) is not None
+    except OSError:
+        return False
 
 
 @contextmanager
