@@ -121,7 +121,7 @@ class Plan:
                     lines.append(f"  {'    ' if merged else '- '}{part.name}{_columns_note(part)}")
                     if isinstance(part, SourceStage) and (types := part.column_types()):
                         lines.append(f"    rows: {', '.join(f'{name} {kind}' for name, kind in types.items())}")
-                    columns = _flow(columns, part)
+                    columns = columns_after(columns, part)
             lines.append(f"  columns: {', '.join(columns) if columns is not None else 'known when it runs'}")
         return "\n".join(lines)
 
@@ -132,14 +132,22 @@ def _columns_note(stage: AnyStage) -> str:
         notes.append(f"reads {', '.join(stage.inputs()[1])}")
     if stage.outputs()[1]:
         notes.append(f"adds {', '.join(stage.outputs()[1])}")
+    if stage.dropped_columns():
+        notes.append(f"drops {', '.join(stage.dropped_columns())}")
     notes += stage.plan_notes()
     return f" ({'; '.join(notes)})" if notes else ""
 
 
-def _flow(columns: list[str] | None, stage: AnyStage) -> list[str] | None:
+def columns_after(columns: list[str] | None, stage: AnyStage) -> list[str] | None:
+    """Return the columns of rows after a stage, None if they are not known; those before it do not count for a source.
+
+    Args:
+        columns: columns of rows before it; None if they are not known.
+        stage: the stage.
+    """
     if isinstance(stage, SourceStage):
         return stage.columns()
-    return columns if columns is None else [*columns, *(c for c in stage.outputs()[1] if c not in columns)]
+    return None if columns is None else stage.columns_after(columns)
 
 
 def plan_of(stages: Iterable[AnyStage]) -> Plan:

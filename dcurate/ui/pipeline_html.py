@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dcurate.core.stage import SinkStage, SourceStage, Stage
-from dcurate.plan.operators import Operator, Plan
+from dcurate.plan.operators import Operator, Plan, columns_after
 from dcurate.redaction import without_secrets
 from dcurate.ui.templating import render
 
@@ -34,11 +34,11 @@ def _operator(operator: Operator, columns: list[str] | None) -> dict[str, Any]:
     for stage in operator.parts:
         added = [name for name in stage.outputs()[1] if columns is None or name not in columns]
         stages.append(_stage(stage, added))
-        if isinstance(stage, SourceStage):
-            columns = stage.columns()
-        elif not isinstance(stage, SinkStage):
+        if not isinstance(stage, SourceStage):
             new.update(added)
-            columns = None if columns is None else [*columns, *added]
+        columns = columns_after(columns, stage)
+    if columns is not None:
+        new &= set(columns)
     note = "one task a batch" if len(operator.parts) > 1 else ""
     if operator.is_barrier:
         note = "sees every row before it passes any on"
@@ -54,4 +54,11 @@ def _stage(stage: Stage, added: Sequence[str]) -> dict[str, Any]:
         return shown | {"output": without_secrets(stage.output_path)}
     changed = [name for name in stage.outputs()[1] if name not in added]
     read = [name for name in stage.inputs()[1] if name not in changed]
-    return shown | {"columns": [("reads", read, ""), ("rewrites", changed, ""), ("adds", added, "new")]}
+    return shown | {
+        "columns": [
+            ("reads", read, ""),
+            ("rewrites", changed, ""),
+            ("adds", added, "new"),
+            ("drops", stage.dropped_columns(), ""),
+        ]
+    }

@@ -1,8 +1,9 @@
 import re
 from dataclasses import dataclass
 
-from dcurate import ExactDuplicates, JsonlReader, JsonlWriter, Modify, Pipeline, ScoreFilter, SourceStage
-from dcurate.text import AddId, NewlineNormalizer, WordCountFilter
+from dcurate import ExactDuplicates, JsonlReader, JsonlWriter, Modify, Pipeline, ScoreFilter, SourceStage, WarcReader
+from dcurate.plan.compile import compile_plan
+from dcurate.text import AddId, HtmlExtractor, NewlineNormalizer, WordCountFilter
 
 
 def words_of(pipeline):
@@ -27,6 +28,14 @@ def test_stages_say_what_they_read_rewrite_and_add_and_columns_flow_between_oper
     assert "newline_normalizer Modify rewrites text" in told
     assert "word_count ScoreFilter reads text adds words text url words sees every row" in told
     assert told.endswith(f"add_id AddId adds doc_id jsonl_writer JsonlWriter writes to {tmp_path}/out")
+
+
+def test_columns_that_a_stage_drops_do_not_flow_on(tmp_path):
+    extract, distinct = HtmlExtractor("dcurate"), ExactDuplicates()
+    pipeline = Pipeline("crawl", stages=[WarcReader(str(tmp_path), fields=["url", "content"]), extract, distinct])
+    assert "adds text title drops content url text title sees every row" in words_of(pipeline)
+    plan = compile_plan(pipeline.stages).explain()
+    assert "- html_extractor (reads content; adds text, title; drops content)\n  columns: url, text, title\n" in plan
 
 
 @dataclass
