@@ -105,9 +105,9 @@ def test_explain_names_what_is_fused_and_what_flows() -> None:
         "  one slot needs 1 CPU\n"
         "  - numbers\n"
         "  - append (reads text)\n"
-        "  columns: text\n"
+        "  columns: known when it runs\n"
         "Operator 2: keep_every\n"
         "  one slot needs 1 CPU; 2 slots, fixed\n"
         "  - keep_every\n"
-        "  columns: text"
+        "  columns: known when it runs"
     )

@@ -31,6 +31,7 @@ def test_stages_say_what_they_read_rewrite_and_add_and_columns_flow_between_oper
 
 
 def test_columns_that_a_stage_drops_do_not_flow_on(tmp_path):
+    (tmp_path / "pages.warc").touch()
     extract, distinct = HtmlExtractor("dcurate"), ExactDuplicates()
     pipeline = Pipeline("crawl", stages=[WarcReader(str(tmp_path), fields=["url", "content"]), extract, distinct])
     assert "adds text title drops content url text title sees every row" in words_of(pipeline)
