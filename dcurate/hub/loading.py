@@ -103,6 +103,7 @@ def read(weights: Weights, folder: str, load: Callable[[], T]) -> T:
     """
     damaged = needed("safetensors", str(weights), "models").SafetensorError
     try:
+        weights.check_code(folder)
         return load()
     except (OSError, ValueError, KeyError, TypeError, ImportError, RuntimeError, EOFError, pickle.UnpicklingError) as e:
         raise weights.refusal(e, folder) from e

@@ -51,11 +51,11 @@ class Weights:
         revision: a branch, a tag or, best, a commit of the hub; a commit that is on the host is not asked for again.
         cache_dir: where files of the hub are kept; by default where Hugging Face keeps them (``HF_HOME``).
         hf_token: for gated models; by default from ``hf auth login`` or ``HF_TOKEN``. Never shown.
-        trust_remote_code: whether code that comes with the model may be run; a `revision` beside it is a whole commit,
-            as branches, tags and abbreviated commits may name other code tomorrow.
+        trust_remote_code: whether code that comes with the model may be run. For a model of the hub it needs a whole
+            commit as `revision`, as branches, tags and abbreviated commits may name other code tomorrow.
 
     Raises:
-        PipelineError: ``trust_remote_code`` with a revision that is not the 40 hex digits of a commit.
+        PipelineError: ``trust_remote_code`` for a model of the hub without the 40 hex digits of a commit.
 
     Examples:
         >>> Weights("org/model", hf_token="hf_secret")
@@ -71,10 +71,8 @@ class Weights:
     trust_remote_code: bool = False
 
     def __post_init__(self) -> None:
-        if self.trust_remote_code and self.revision is not None and not _COMMIT.fullmatch(self.revision):
-            raise PipelineError(
-                f"{self}: with trust_remote_code=True, give revision all 40 hex digits of the commit that you read"
-            )
+        if self.revision is not None or not self._may_be_folder():
+            self._check_pin()
 
     def __str__(self) -> str:
         return f"model {self.identifier!r}" + (f" at revision {self.revision!r}" if self.revision else "")
@@ -125,7 +123,9 @@ class Weights:
         if isinstance(error, ImportError):
             return missing_dependency(str(self), first, "models")
         if "trust_remote_code" in text:
-            return DataError(f"{self} comes with code of its own: read it, then pass trust_remote_code=True to run it")
+            pin = "" if self._may_be_folder() else ", with its commit as revision"
+            advice = f"read it, then pass trust_remote_code=True to run it{pin}"
+            return DataError(f"{self} comes with code of its own: {advice}")
         if type(error).__name__ in ("SafetensorError", "UnpicklingError", "EOFError") or "PytorchStreamReader" in text:
             return DataError(f"{self}: the weights in {folder} are damaged ({first}); delete them and fetch them again")
         if "ignore_mismatched_sizes" in text:
@@ -135,18 +135,46 @@ class Weights:
             return DataError(f"{self} is of a kind that this transformers does not know; update transformers ({first})")
         return DataError(f"{self} cannot be loaded from {folder}: {first}")
 
+    def check_code(self, folder: str) -> None:
+        """Refuse code that `revision` does not pin because it is in another repository of the hub.
+
+        Raises:
+            DataError: a configuration in `folder` names such code, and it is trusted.
+        """
+        repository = _repository_of_code(Path(folder)) if self.trust_remote_code else None
+        if repository:
+            raise DataError(
+                f"{self} takes its code from {repository!r}, whose revision is not pinned; read that code, put it into "
+                f"a local copy of the model, and take '{repository}--' out of auto_map in its configuration"
+            )
+
+    def _check_pin(self) -> None:
+        if self.trust_remote_code and not _COMMIT.fullmatch(self.revision or ""):
+            raise PipelineError(
+                f"{self}: with trust_remote_code=True, give revision all 40 hex digits of the commit that you read, "
+                "or give a local folder as the model"
+            )
+
+    def _may_be_folder(self) -> bool:
+        """Whether the identifier is a folder here, or no id of the hub looks like it."""
+        path = os.path.expanduser(self.identifier)
+        is_path = path.startswith((".", os.sep)) or path.count("/") > 1 or not path.strip()
+        return is_path or os.path.isdir(path)
+
     def _local(self) -> str | None:
         """The folder, if the identifier names one; None if it is an id.
 
         Raises:
             DataError: it can only be a folder, and there is none.
+            PipelineError: it is the id of a model whose code is trusted without a commit.
         """
         path = os.path.expanduser(self.identifier)
         if os.path.isdir(path):
             return os.path.abspath(path)
-        if path.startswith((".", os.sep)) or path.count("/") > 1 or not path.strip():
+        if self._may_be_folder():
             hint = "give the id of a model at the Hugging Face hub, or a folder that every host has"
             raise DataError(f"{self}: no such folder on this host; {hint}")
+        self._check_pin()
         return None
 
     def _cached(self) -> str | None:
@@ -249,6 +277,25 @@ def _missing_part(folder: Path, part: Part) -> str | None:
         if missing:
             return f"{missing[0]!r}, which {index.name} names,"
     return None
+
+
+def _repository_of_code(folder: Path) -> str | None:
+    """The repository of the hub that a configuration in a folder takes code from, if it is not the model's."""
+    for path in sorted(folder.glob("*config.json")):
+        for classes in _values_of("auto_map", json.loads(path.read_bytes())):
+            repository = re.search(r'"([^"]+?)--', json.dumps(classes))
+            if repository:
+                return repository[1]
+    return None
+
+
+def _values_of(name: str, value: Any) -> Iterator[Any]:
+    """The values under a name, at any depth of a document of JSON."""
+    values = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    if isinstance(value, dict) and name in value:
+        yield value[name]
+    for inner in values:
+        yield from _values_of(name, inner)
 
 
 def _refused(weights: Weights, error: Exception, errors: Any) -> DcurateError:

@@ -105,7 +105,8 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
             is too old for that) and not on a CPU; ``"bf16"`` and ``"fp16"`` do anywhere; False and ``"off"`` never.
             ``"bf16"`` also holds a model of transformers in bfloat16 from end to end: the quickest, and least exact.
         revision: revision of the model at the hub; pin a commit to get the same model for ever.
-        trust_remote_code: whether code that comes with the model may be run.
+        trust_remote_code: whether code that comes with the model may be run; one of the hub needs a commit as
+            `revision`.
         device: ``"auto"`` is a GPU where there is any, else a CPU; ``"cuda"`` insists on one, ``"cpu"`` wants none.
         max_batch_tokens: rows times longest of a batch at most; by default 65,536 on a GPU; on a CPU 1,024 to 4,096,
             fewer for a wider model.

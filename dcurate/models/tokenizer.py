@@ -133,7 +133,8 @@ class Tokenize(ProcessingStage[DocumentBatch, DocumentBatch]):
             dcurate `ModelStage` does both as it needs to, and these change nothing.
         transformers_init_kwargs: more arguments of the tokenizer's ``from_pretrained``.
         revision: revision of the model at the hub; pin a commit to get the same tokens for ever.
-        trust_remote_code: whether code that comes with the tokenizer may be run.
+        trust_remote_code: whether code that comes with the tokenizer may be run; one of the hub needs a commit as
+            `revision`.
         name: name of the stage; after the model if not given.
         overwrite: replace existing tokens instead of refusing.
 

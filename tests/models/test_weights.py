@@ -14,7 +14,7 @@ import torch
 from dcurate import DataError, PipelineError, ResourceError
 from dcurate.hub.loading import pretrained, tokenizer_of
 from dcurate.hub.weights import Weights, wanted
-from dcurate.models import TextEmbedding, Tokenize, VideoEmbedding
+from dcurate.models import ImageEmbedding, SequenceClassifier, TextEmbedding, Tokenize, VideoEmbedding
 from dcurate_testing.hub_server import COMMIT, TOKEN, Hub
 
 CPU = torch.device("cpu")
@@ -213,15 +213,42 @@ def test_code_of_a_models_own_runs_only_where_it_is_trusted(copied: Path) -> Non
     assert type(model).__name__ == "OwnModel"
 
 
-@pytest.mark.parametrize("stage", [Tokenize, TextEmbedding, VideoEmbedding])
-def test_trusted_code_is_pinned_by_a_whole_commit_or_refused(stage: Any) -> None:
-    for revision in ("main", "v1", COMMIT[:7], COMMIT + "0"):
-        with pytest.raises(
-            PipelineError, match=f"at revision '{revision}': with trust_remote_code=True, give revision"
-        ):
+@pytest.mark.parametrize("repository", ["own/code", "org/tiny"])
+@pytest.mark.parametrize("place", ["config.json", "tokenizer_config.json"])
+def test_trusted_code_of_another_repository_is_refused_as_no_revision_pins_it(
+    copied: Path, repository: str, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    classes = {"AutoModel": "own.OwnModel", "AutoTokenizer": ["own.Slow", f"{repository}--own.Fast"]}
+    config = json.loads((copied / place).read_text())
+    (copied / place).write_text(json.dumps({**config, "inner": [{"auto_map": classes}]}))
+    monkeypatch.setattr("transformers.AutoTokenizer.from_pretrained", pytest.fail)
+    with pytest.raises(DataError, match=f"takes its code from '{repository}', whose revision is not pinned; read"):
+        tokenizer_of(Weights(str(copied), trust_remote_code=True), str(copied))
+
+
+@pytest.mark.parametrize("stage", [Tokenize, TextEmbedding, VideoEmbedding, SequenceClassifier, ImageEmbedding])
+def test_trusted_code_is_pinned_by_a_whole_commit_or_refused(stage: Any, tmp_path: Path) -> None:
+    advice = "with trust_remote_code=True, give revision .* or give a local folder"
+    for revision in (None, "", "main", "v1", COMMIT[:7], COMMIT + "0"):
+        with pytest.raises(PipelineError, match=advice):
             stage(model="org/model", revision=revision, trust_remote_code=True)
         stage(model="org/model", revision=revision)
     stage(model="org/model", revision=COMMIT, trust_remote_code=True)
+    for folder in (str(tmp_path), "/not/on/this/host", "./model"):
+        stage(model=folder, trust_remote_code=True)
+
+
+def test_a_folder_that_is_gone_does_not_let_the_newest_code_of_the_hub_run(
+    tmp_path: Path, hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("org/tiny").mkdir(parents=True)
+    weights = Weights("org/tiny", trust_remote_code=True)
+    Path("org/tiny").rmdir()
+    for ask in (weights.fetch, weights.folder):
+        with pytest.raises(PipelineError, match="give revision all 40 hex digits"):
+            ask()
+    assert not hub.asked
 
 
 def test_a_checkpoint_without_the_head_that_is_asked_for_is_refused(encoders: dict[str, Path]) -> None:

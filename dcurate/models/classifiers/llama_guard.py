@@ -57,7 +57,7 @@ class RunLlamaGuard(LabellingStage):
     @property
     def base_weights(self) -> Weights:
         """The weights of the language model."""
-        return Weights(self.base_model, None, self.cache_dir, self.hf_token, self.trust_remote_code)
+        return Weights(self.base_model, None, self.cache_dir, self.hf_token)
 
     def setup_on_node(self, node_info: NodeInfo | None = None, worker_metadata: WorkerMetadata | None = None) -> None:
         super().setup_on_node(node_info, worker_metadata)
@@ -152,7 +152,7 @@ class InstructionDataGuardModel(RunLlamaGuard):
     @property
     def adapter_weights(self) -> Weights:
         """The weights of the adapter."""
-        return Weights(self.adapter_identifier, None, self.cache_dir, self.hf_token, self.trust_remote_code)
+        return Weights(self.adapter_identifier, None, self.cache_dir, self.hf_token)
 
     def outputs(self) -> Spec:
         return ["data"], [self.label_field, self.score_field]

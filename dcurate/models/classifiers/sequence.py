@@ -178,7 +178,8 @@ class SequenceClassifier(Classifier):
         probabilities_field: a column for the probabilities of all labels, as lists of one length; or None.
         threshold: the least probability of a label in a list.
         max_seq_length: tokens of a text passed to the model; the tokenizer's limit by default.
-        trust_remote_code: whether code that comes with the model may be run.
+        trust_remote_code: whether code that comes with the model may be run; one of the hub needs a commit as
+            `revision`.
 
     Raises:
         PipelineError: the model has no labels such as the task asks for, or one of ``filter_by`` is not among them;

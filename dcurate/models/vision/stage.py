@@ -41,7 +41,8 @@ class VisionStage(FileStage):
         model_inference_batch_size: pictures that the model is given at once.
         autocast: precision, as in `ModelStage`.
         revision: revision of the model at the hub.
-        trust_remote_code: whether code that comes with the model may be run.
+        trust_remote_code: whether code that comes with the model may be run; one of the hub needs a commit as
+            `revision`.
         device: device of the model, as in `ModelStage`.
         reading: limits of each file.
         name: name of the stage; after the model if not given.
