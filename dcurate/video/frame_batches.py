@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import numpy as np
 import pyarrow as pa
 
+from dcurate.errors import ResourceError
 from dcurate.media.refs import BYTES
 from dcurate.media.stage import with_columns
 
@@ -47,23 +50,47 @@ KeptFrame = bytes | StoredFrame
 FilmFrames = tuple[Sequence[float], Sequence[KeptFrame]]
 
 
+@contextmanager
+def _temporary_files() -> Iterator[None]:
+    """Turn an error of the temporary folder into one sentence.
+
+    Raises:
+        ResourceError: the folder is full or cannot be written.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise ResourceError(
+            f"frames that wait for their batch cannot be kept in the temporary folder ({error.strerror or error}); "
+            "free space there, or name another folder in the environment variable TMPDIR of the workers"
+        ) from error
+
+
 class FrameStore:
-    """Keeps frames until their batch is made: the first 64 MiB in memory, and others in a file without a name."""
+    """Keeps frames until their batch is made: up to 64 MiB in memory, and others in a file without a name."""
 
     def __init__(self) -> None:
-        self._held = self._written = 0
+        self._held = self._written = 0  # bytes of frames in memory and in the file
         self._file: IO[bytes] | None = None
 
     def keep(self, frame: bytes) -> KeptFrame:
-        """Keep a frame."""
+        """Keep a frame.
+
+        Raises:
+            ResourceError: the temporary folder is full or cannot be written.
+        """
         if self._held + len(frame) <= _WAITING:
             self._held += len(frame)
             return frame
-        if self._file is None:
-            self._file = tempfile.TemporaryFile(prefix="dcurate-frames-")  # noqa: SIM115 - closed by `close`
         kept = StoredFrame(self._written, len(frame))
-        self._file.seek(self._written)
-        self._file.write(frame)
+        with _temporary_files():
+            if self._file is None:
+                # Without a buffer, as `close` would fail to write what did not fit once more.
+                self._file = cast(IO[bytes], tempfile.TemporaryFile(buffering=0, prefix="dcurate-frames-"))  # noqa: SIM115
+            self._file.seek(self._written)
+            rest = memoryview(frame)
+            while rest:
+                rest = rest[self._file.write(rest) :]
         self._written += len(frame)
         return kept
 
@@ -75,6 +102,25 @@ class FrameStore:
         self._file.seek(frame.place)
         return self._file.read(frame.size)
 
+    @property
+    def bytes_on_disk(self) -> int:
+        """Size of the file."""
+        return 0 if self._file is None else self._file.seek(0, os.SEEK_END)
+
+    def forget_all_but(self, frames: Iterable[KeptFrame]) -> None:
+        """Free the room of all frames but these, which still wait; the file shrinks once no frame in it does.
+
+        Args:
+            frames: frames that `keep` returned.
+        """
+        sizes = dict.fromkeys((bytes, StoredFrame), 0)
+        for frame in frames:
+            sizes[type(frame)] += len(frame)
+        self._held = sizes[bytes]
+        if self._file is not None and not sizes[StoredFrame]:
+            self._file.truncate(0)
+            self._written = 0
+
     def close(self) -> None:
         """Delete what is on disk."""
         if self._file is not None:
@@ -84,7 +130,8 @@ class FrameStore:
 class FrameBatches:
     """Makes batches of the frames of films, in order, each of whole films and about 64 MiB.
 
-    Frames of batches beyond the first 256 MiB are in files on disk, which are deleted at once and mapped into memory.
+    Batches that do not fit into 256 MiB with those before are in files on disk, which are deleted at once and mapped
+    into memory.
 
     Args:
         store: where frames are kept.
@@ -92,7 +139,8 @@ class FrameBatches:
     """
 
     def __init__(self, store: FrameStore, most_films: int | None) -> None:
-        self._store, self._most_films, self._held = store, most_films, 0
+        self._store, self._most_films = store, most_films
+        self._held = 0  # bytes of batches in memory
         self._open, self._size = list[tuple[pa.Table, FilmFrames]](), 0
         self._made = list[pa.Table]()
 
@@ -115,11 +163,18 @@ class FrameBatches:
             self._end()
         return self._made
 
+    def waiting(self) -> Iterator[KeptFrame]:
+        """Yield the frames of films that are in no batch yet."""
+        return (file for _, (_, files) in self._open for file in files)
+
     def _end(self) -> None:
-        self._held += self._size
-        files = [file for _, film in self._open for file in film[1]]
-        held = self._on_disk(files) if self._held > _IN_MEMORY else self._in_memory(files)
-        self._made.append(frames_table(self._open, held))
+        files = list(self.waiting())
+        if self._held + self._size > _IN_MEMORY:
+            column = self._on_disk(files)
+        else:
+            column = self._in_memory(files)
+            self._held += self._size
+        self._made.append(frames_table(self._open, column))
         self._open, self._size = [], 0
 
     def _in_memory(self, files: Sequence[KeptFrame]) -> pa.Array:
@@ -129,7 +184,7 @@ class FrameBatches:
         """Return a column whose bytes are mapped from a file on disk, which has no name any more."""
         places = np.zeros(len(files) + 1, np.int64)
         np.cumsum([len(file) for file in files], out=places[1:])
-        with tempfile.NamedTemporaryFile(prefix="dcurate-frames-") as disk:
+        with _temporary_files(), tempfile.NamedTemporaryFile(prefix="dcurate-frames-") as disk:
             for file in files:
                 disk.write(self._store.read(file))
             disk.flush()

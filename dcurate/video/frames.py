@@ -162,14 +162,19 @@ class ExtractFrames(VideoStage):
         table = task.to_arrow()
         batches, rejections = FrameBatches(store, self.max_films_per_batch), list[Rejection]()
         for rows in _parts(table):
-            answers = self.answers(rows)
-            kept = quarantined(task.with_data(rows), answers, self.name)
-            rejections += kept.rejections
-            films = [answer for answer in answers if not isinstance(answer, MediaFault)]
-            for number, film in enumerate(films):
-                batches.add(kept.to_arrow().slice(number, 1), film)
+            rejections += self._add(task.with_data(rows), batches)
+            store.forget_all_but(batches.waiting())
         made = [task.with_data(rows) for rows in batches.all() or [_no_frames(table)]]
         return [replace(made[0], rejections=tuple(rejections)), *made[1:]]
+
+    def _add(self, task: DocumentBatch, batches: FrameBatches) -> Sequence[Rejection]:
+        """Add the frames of films to batches, and return the rows without."""
+        answers = self.answers(task.to_arrow())
+        kept = quarantined(task, answers, self.name)
+        films = [answer for answer in answers if not isinstance(answer, MediaFault)]
+        for number, film in enumerate(films):
+            batches.add(kept.to_arrow().slice(number, 1), film)
+        return kept.rejections
 
 
 class _Frames:
