@@ -16,6 +16,7 @@ from dcurate.video.containers import tracks
 from dcurate.video.film import MAX_PIXELS, Film
 from dcurate.video.policy import FramePolicy
 from dcurate.video.selection import FrameSelector
+from dcurate.video.tracks import film_tracks
 
 #: Transfer functions of high dynamic range, by the numbers of ITU-T H.273.
 _HDR = {16: "pq", 18: "hlg"}
@@ -43,7 +44,8 @@ def probe(source: BinaryIO, request: Mapping[str, Any], options: Mapping[str, An
     film = Film(source, options.get("max_pixels", MAX_PIXELS), request.get("track"))
     container, stream = film.container, film.stream
     context = stream.codec_context
-    sound, subtitles = tracks(container, ["audio"]), tracks(container, ["subtitle"])
+    sound = tracks(container, ["audio"])
+    subtitles = [track for track in film_tracks(container, source) if track.kind == "subtitle"]
     values = {
         "container": container.format.name.split(",")[0],
         "codec": context.codec.canonical_name,

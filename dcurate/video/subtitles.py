@@ -63,10 +63,11 @@ class _Found:
 class Subtitles(VideoStage):
     r"""Read the subtitles of films: cues with times and plain words, and the words of all as a transcript.
 
-    Read are text tracks of MP4, QuickTime, Matroska and WebM (``mov_text``, ``subrip``, ``ass``, ``webvtt``), and of a
-    film without one the files beside it: ``a.srt`` beside ``a.mp4``, and before it, with `language`, ``a.en.srt``. Of
-    several tracks it is the first that is not forced, and a default one before others; of a row of `TrackRows`, its
-    own. Tags and instructions of fonts and places are no words. Nothing is decoded.
+    Read are text tracks of MP4, QuickTime, Matroska and WebM (``mov_text``, ``wvtt``, which is WebVTT in MP4,
+    ``subrip``, ``ass``, ``webvtt``), and of a film without one the files beside it: ``a.srt`` beside ``a.mp4``, and
+    before it, with `language`, ``a.en.srt``. Of several tracks it is the first that is not forced, and a default one
+    before others; of a row of `TrackRows`, its own. Tags and instructions of fonts and places are no words. Nothing is
+    decoded.
 
     A cue is a segment of the film with its text, ``{start, end, text, speaker, overlaps}``, in seconds from the start
     of the film, or of the clip that the row means, to which it is cut. Cues are in the order of their times;

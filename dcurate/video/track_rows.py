@@ -46,7 +46,7 @@ class TrackRows(VideoStage):
     ``a track``. Nothing is cut or decoded.
 
     The columns, after ``track_``: ``stream`` (from 0, as FFmpeg counts), ``kind`` (``video``, ``audio``, ``subtitle``,
-    ``cover``, ``data`` or ``attachment``), ``codec`` (``h264``, ``aac``, ``subrip``, ``mov_text``,
+    ``cover``, ``data`` or ``attachment``), ``codec`` (``h264``, ``aac``, ``subrip``, ``mov_text``, ``wvtt``,
     ``hdmv_pgs_subtitle``, ...), ``language`` (as the container has it, mostly three letters), ``title``, ``default``
     and ``forced``, ``subtitle_kind`` (``text``, ``images`` for subtitles that are drawn, as those of Blu-ray and DVD,
     or ``other``; null of other tracks), and ``start_s`` and ``duration_s`` in seconds of the clock of the container,

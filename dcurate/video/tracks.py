@@ -14,6 +14,8 @@ from dcurate.media.beside import LARGEST_TEXT
 from dcurate.media.cues import decoded, plain_ass, plain_srt, plain_vtt
 from dcurate.media.languages import language_key
 from dcurate.video.containers import is_cover, open_film, packets, tracks
+from dcurate.video.wvtt import CODEC as WVTT
+from dcurate.video.wvtt import SpokenWords, cues_of_sample, wvtt_tracks
 
 #: Packets after which the child process says that it goes on, cues of an answer, and those of a track, at most.
 _PROGRESS, _PART, _MOST = 10_000, 1_000, 1_000_000
@@ -21,23 +23,40 @@ _PROGRESS, _PART, _MOST = 10_000, 1_000, 1_000_000
 _DEFAULT, _FORCED = 0x1, 0x40
 
 
-class SpokenWords(NamedTuple):
-    """The words of a packet of subtitles, and who says them."""
+class FilmTrack(NamedTuple):
+    """A track of a film.
 
+    Args:
+        stream: the same for PyAV.
+        kind: ``video``, ``audio``, ``subtitle``, ``cover``, ``data`` or ``attachment``.
+        codec: name of the codec; None if it is not known.
+    """
+
+    stream: Any
+    kind: str
+    codec: str | None
+
+
+class _Cue(NamedTuple):
+    """A cue as an answer has it."""
+
+    start_s: float | None
+    stop_s: float | None
     text: str
-    speaker: str | None = None
+    speaker: str | None
 
 
 def list_tracks(source: BinaryIO, request: Mapping[str, Any], options: Mapping[str, Any]) -> Iterator[Answer | None]:
     """Yield the tracks of a film for each clip, or only the one that is asked for."""
     container = open_film(source)
-    wanted = [stream for stream in container.streams if request.get("track") in (None, stream.index)]
-    spans = TrackTimes(container, [stream for stream in wanted if stream.type in ("video", "audio", "subtitle")])
+    wanted = [track for track in film_tracks(container, source) if request.get("track") in (None, track.stream.index)]
+    timed = [track.stream for track in wanted if track.kind in ("video", "cover", "audio", "subtitle")]
+    spans = TrackTimes(container, timed)
     for count, packet in enumerate(packets(container, spans.unread), 1):
         spans.see(packet)
         if count % _PROGRESS == 0:
             yield None
-    tracks = [{**described(stream), **spans.times(stream)} for stream in wanted]
+    tracks = [{**described(track), **spans.times(track.stream)} for track in wanted]
     for number in range(len(request["clips"])):
         yield {"clip": number, "tracks": tracks, "last": True}, []
 
@@ -54,9 +73,9 @@ def read_cues(source: BinaryIO, request: Mapping[str, Any], options: Mapping[str
         MediaError: not a film, the track is none of subtitles, or it holds too much.
     """
     container = open_film(source)
-    stream = _chosen(container, request.get("track"), options.get("language"))
+    track = _chosen(film_tracks(container, source), request.get("track"), options.get("language"))
     spans = TrackTimes(container, [track for track in tracks(container, ["video", "audio"]) if not is_cover(track)])
-    cues = None if stream is None or subtitle_kind(stream) != "text" else _CueReader(stream, spans.origin_s)
+    cues = None if track is None or subtitle_kind(track) != "text" else _CueReader(track, spans.origin_s)
     read = spans.unread if cues is None else [cues.stream, *spans.unread]
     for count, packet in enumerate(packets(container, read), 1):
         if cues is not None and packet.stream_index == cues.stream.index:
@@ -65,8 +84,8 @@ def read_cues(source: BinaryIO, request: Mapping[str, Any], options: Mapping[str
             spans.see(packet)
         if count % _PROGRESS == 0:
             yield None
-    remaining = [] if cues is None else cues.held
-    about = {} if stream is None else described(stream)
+    remaining = [] if cues is None else cues.remaining()
+    about = {} if track is None else described(track)
     yield {"clip": 0, "cues": remaining, "end_s": spans.end_s, "track": about, "last": True}, []
 
 
@@ -87,7 +106,7 @@ class TrackTimes:
         self._ticks: dict[int, tuple[int, int]] = {}
         has_index = container.format.name.startswith("mov")
         for stream in streams:
-            if has_index and stream.duration:
+            if has_index and stream.duration and stream.codec_context is not None:
                 start = stream.start_time or 0
                 self._ticks[stream.index] = start, start + stream.duration
             else:
@@ -115,33 +134,46 @@ class TrackTimes:
         return {"start_s": round(first - self.origin_s, 6), "duration_s": round(last - first, 6)}
 
 
-def described(stream: Any) -> dict[str, Any]:
+def film_tracks(container: Any, source: BinaryIO) -> list[FilmTrack]:
+    """Return the tracks of a container, in the order of the file.
+
+    Args:
+        container: the open container.
+        source: its file.
+    """
+    vtt = wvtt_tracks(source, container)
+    return [_track(stream, is_vtt=stream.index in vtt) for stream in container.streams]
+
+
+def _track(stream: Any, *, is_vtt: bool) -> FilmTrack:
+    if is_vtt:
+        return FilmTrack(stream, "subtitle", WVTT)
+    kind = "cover" if stream.type == "video" and is_cover(stream) else stream.type
+    return FilmTrack(stream, kind, stream.codec_context and str(stream.codec_context.codec.canonical_name))
+
+
+def described(track: FilmTrack) -> dict[str, Any]:
     """Return what the container says of a track."""
+    stream = track.stream
     pairs, flags = dict(stream.metadata), int(stream.disposition)
-    is_subtitle = stream.type == "subtitle"
     return {
         "stream": stream.index,
-        "kind": "cover" if stream.type == "video" and is_cover(stream) else stream.type,
-        "codec": _codec(stream),
+        "kind": track.kind,
+        "codec": track.codec,
         "language": _language(stream),
         "title": pairs.get("title") or pairs.get("name"),
         "default": bool(flags & _DEFAULT),
         "forced": bool(flags & _FORCED),
-        "subtitle_kind": subtitle_kind(stream) if is_subtitle else None,
+        "subtitle_kind": subtitle_kind(track) if track.kind == "subtitle" else None,
     }
 
 
-def subtitle_kind(stream: Any) -> str:
+def subtitle_kind(track: FilmTrack) -> str:
     """Return ``"text"`` of a track that is read, ``"images"`` of one of pictures, and ``"other"``."""
-    if stream.codec_context is None:
-        return "other"
-    if _codec(stream) in _READ:
+    if track.codec in _READ:
         return "text"
-    return "images" if stream.codec_context.codec.bitmap_sub else "other"
-
-
-def _codec(stream: Any) -> str | None:
-    return None if stream.codec_context is None else str(stream.codec_context.codec.canonical_name)
+    context = track.stream.codec_context
+    return "images" if context is not None and context.codec.bitmap_sub else "other"
 
 
 def _language(stream: Any) -> str | None:
@@ -149,21 +181,22 @@ def _language(stream: Any) -> str | None:
     return None if code in (None, "", "und") else str(code)
 
 
-def _chosen(container: Any, track: int | None, language: str | None) -> Any:
+def _chosen(every: Sequence[FilmTrack], number: int | None, language: str | None) -> FilmTrack | None:
     """The track that is asked for, or the best: of text, not forced, and the default."""
-    streams = tracks(container, ["subtitle"])
-    if track is not None:
-        streams = [stream for stream in streams if stream.index == track]
-        if not streams:
-            raise MediaError("no subtitles", f"track {track} of the file is none of subtitles")
+    subtitles = [track for track in every if track.kind == "subtitle"]
+    if number is not None:
+        subtitles = [track for track in subtitles if track.stream.index == number]
+        if not subtitles:
+            raise MediaError("no subtitles", f"track {number} of the file is none of subtitles")
     elif language is not None:
-        streams = [s for s in streams if language_key(_language(s) or "") == language_key(language)]
-    return min(streams, key=_order, default=None)
+        wanted = language_key(language)
+        subtitles = [track for track in subtitles if language_key(_language(track.stream) or "") == wanted]
+    return min(subtitles, key=_order, default=None)
 
 
-def _order(stream: Any) -> tuple[bool, bool, bool, int]:
-    flags = int(stream.disposition)
-    return subtitle_kind(stream) != "text", bool(flags & _FORCED), not flags & _DEFAULT, stream.index
+def _order(track: FilmTrack) -> tuple[bool, bool, bool, int]:
+    flags = int(track.stream.disposition)
+    return subtitle_kind(track) != "text", bool(flags & _FORCED), not flags & _DEFAULT, track.stream.index
 
 
 class _CueReader:
@@ -174,10 +207,12 @@ class _CueReader:
         origin_s: start of the container on its own clock, in seconds.
     """
 
-    def __init__(self, stream: Any, origin_s: float) -> None:
-        self.stream, self.held = stream, list[list[Any]]()
-        self._origin_s, self._read = origin_s, _READ[_codec(stream) or ""]
-        self._base, self._count, self._size = stream.time_base, 0, 0
+    def __init__(self, track: FilmTrack, origin_s: float) -> None:
+        self.stream = track.stream
+        self._origin_s, self._read = origin_s, _READ[track.codec or ""]
+        self._base, self._count, self._size = self.stream.time_base, 0, 0
+        self._held = list[_Cue]()
+        self._parts: dict[int, _Cue] = {}  # cues that may go on in the next packet, by their number
 
     def take(self, packet: Any) -> Iterator[Answer]:
         """Take a packet, and yield the cues that are ready.
@@ -185,49 +220,65 @@ class _CueReader:
         Raises:
             MediaError: there are too many.
         """
-        words = self._read(bytes(packet))
-        if words is None:
-            return
-        self._count, self._size = self._count + 1, self._size + packet.size
+        cues = self._read(bytes(packet))
+        self._count, self._size = self._count + len(cues), self._size + packet.size
         if self._count > _MOST or self._size > LARGEST_TEXT:
             raise MediaError("too many cues", f"more than {_MOST:,}, or {LARGEST_TEXT:,} bytes")
         start = stop = None
         if packet.pts is not None:
             start = self._seconds(packet.pts)
             stop = self._seconds(packet.pts + (packet.duration or 0))
-        self.held.append([start, stop, *words])
-        if len(self.held) == _PART:
-            yield {"clip": 0, "cues": self.held}, []
-            self.held = []
+        before, self._parts = self._parts, {}
+        for cue in cues:
+            self._add(_Cue(start, stop, cue.text, cue.speaker), cue.source, before)
+        self._held += before.values()
+        while len(self._held) >= _PART:
+            yield {"clip": 0, "cues": list(map(list, self._held[:_PART]))}, []
+            del self._held[:_PART]
+
+    def _add(self, cue: _Cue, source: int | None, before: dict[int, _Cue]) -> None:
+        """Add a cue, or prolong the one of the packet before that it is a further part of."""
+        if source is None or source in self._parts:
+            self._held.append(cue)
+            return
+        begun = before.get(source)
+        if begun is not None and begun.stop_s == cue.start_s and begun[2:] == cue[2:]:
+            cue = before.pop(source)._replace(stop_s=cue.stop_s)
+        self._parts[source] = cue
+
+    def remaining(self) -> list[list[Any]]:
+        """Return the cues that were not yielded."""
+        return list(map(list, [*self._held, *self._parts.values()]))
 
     def _seconds(self, ticks: int) -> float:
         return round(float(ticks * self._base) - self._origin_s, 6)
 
 
-def _of_mov_text(data: bytes) -> SpokenWords | None:
+def _of_mov_text(data: bytes) -> list[SpokenWords]:
     size = int.from_bytes(data[:2], "big")
-    return SpokenWords(" ".join(decoded(data[2 : 2 + size]).split())) if size else None  # an empty one is a pause
+    return [SpokenWords(" ".join(decoded(data[2 : 2 + size]).split()))] if size else []  # an empty one is a pause
 
 
-def _of_srt(data: bytes) -> SpokenWords:
-    return SpokenWords(plain_srt(decoded(data)))
+def _of_srt(data: bytes) -> list[SpokenWords]:
+    return [SpokenWords(plain_srt(decoded(data)))]
 
 
-def _of_ass(data: bytes) -> SpokenWords:
+def _of_ass(data: bytes) -> list[SpokenWords]:
     fields = decoded(data).split(",", 8)
-    return SpokenWords(plain_ass(fields[-1]), fields[3].strip() or None if len(fields) == 9 else None)
+    return [SpokenWords(plain_ass(fields[-1]), fields[3].strip() or None if len(fields) == 9 else None)]
 
 
-def _of_vtt(data: bytes) -> SpokenWords:
-    return SpokenWords(*plain_vtt(decoded(data)))
+def _of_vtt(data: bytes) -> list[SpokenWords]:
+    return [SpokenWords(*plain_vtt(decoded(data)))]
 
 
-#: The codecs that are read, by FFmpeg's names.
-_READ: Mapping[str, Callable[[bytes], SpokenWords | None]] = {
+#: The codecs that are read, by FFmpeg's names, and `WVTT`.
+_READ: Mapping[str, Callable[[bytes], Sequence[SpokenWords]]] = {
     "ass": _of_ass,
     "mov_text": _of_mov_text,
     "ssa": _of_ass,
     "subrip": _of_srt,
     "text": _of_srt,
     "webvtt": _of_vtt,
+    WVTT: cues_of_sample,
 }

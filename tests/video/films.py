@@ -172,3 +172,74 @@ def with_tracks(films, subtitles=(), tones=(), container="matroska"):
     for source in sources:
         source.close()
     return file.getvalue()
+
+
+def mp4_box(kind, *contents):
+    """A box of MP4; numbers are of four bytes."""
+    data = b"".join(part if isinstance(part, bytes) else part.to_bytes(4, "big") for part in contents)
+    return (8 + len(data)).to_bytes(4, "big") + kind + data
+
+
+def vtt_cue(text, source=None):
+    """A cue of a sample of WebVTT in MP4 (ISO 14496-30); `source` is the number of one of several samples."""
+    parts = [mp4_box(b"iden", b"7"), mp4_box(b"sttg", b"line:1"), mp4_box(b"payl", text.encode())]
+    return mp4_box(b"vttc", *([] if source is None else [mp4_box(b"vsid", source)]), *parts)
+
+
+def with_wvtt(data, samples, fragmented=False):
+    """A film in MP4 with a track of WebVTT, as packagers make it; FFmpeg cannot write it.
+
+    Args:
+        data: the bytes of a film in MP4 that ends with its index.
+        samples: start, end and content of each sample; pauses between them are filled.
+        fragmented: whether the samples are in a fragment of their own.
+    """
+    content, at = list[tuple[int, bytes]](), 0
+    for start_s, stop_s, sample in samples:
+        if round(start_s * 1000) > at:
+            content.append((round(start_s * 1000) - at, mp4_box(b"vtte")))
+        at = round(stop_s * 1000)
+        content.append((at - round(start_s * 1000), sample))
+    place = data.index(b"moov") - 4
+    movie = data[place + 8 :]
+    begun, inside = ([], content) if fragmented else (content, [])
+    extends = mp4_box(b"mvex", mp4_box(b"trex", 0, 9, 1, 0, 0, 0)) if fragmented else b""
+    size = len(mp4_box(b"moov", movie, _vtt_track(begun, at, 0), extends))
+    moved = place + size + 8  # offset of the samples
+    made = data[:place] + mp4_box(b"moov", movie, _vtt_track(begun, at, moved), extends)
+    if not fragmented:
+        return made + mp4_box(b"mdat", *[sample for _, sample in begun])
+    runs = [number for duration, sample in inside for number in (duration, len(sample))]
+    head = [mp4_box(b"tfhd", 0x020000, 9), mp4_box(b"tfdt", 0, 0)]
+    length = len(mp4_box(b"moof", mp4_box(b"mfhd", 0, 1), mp4_box(b"traf", *head, mp4_box(b"trun", 0, 0, 0, *runs))))
+    run = mp4_box(b"trun", 0x000301, len(inside), length + 8, *runs)
+    fragment = mp4_box(b"moof", mp4_box(b"mfhd", 0, 1), mp4_box(b"traf", *head, run))
+    return made + fragment + mp4_box(b"mdat", *[sample for _, sample in inside])
+
+
+def _vtt_track(samples, duration, place):
+    """The box of a track of WebVTT in English whose samples follow each other from a place on."""
+    matrix = [0x10000, 0, 0, 0, 0x10000, 0, 0, 0, 0x40000000]
+    header = mp4_box(b"tkhd", 3, 0, 0, 9, 0, duration, 0, 0, 0, 0, *matrix, 0, 0)
+    english = b"\x15\xc7\0\0"
+    entry = mp4_box(b"wvtt", bytes(6), b"\0\1", mp4_box(b"vttC", b"WEBVTT"))
+    tables = [
+        mp4_box(b"stsd", 0, 1, entry),
+        mp4_box(b"stts", 0, len(samples), *[number for time, _ in samples for number in (1, time)]),
+        mp4_box(b"stsc", 0, 1, 1, len(samples), 1) if samples else mp4_box(b"stsc", 0, 0),
+        mp4_box(b"stsz", 0, 0, len(samples), *[len(sample) for _, sample in samples]),
+        mp4_box(b"stco", 0, 1, place) if samples else mp4_box(b"stco", 0, 0),
+    ]
+    information = mp4_box(
+        b"minf",
+        mp4_box(b"nmhd", 0),
+        mp4_box(b"dinf", mp4_box(b"dref", 0, 1, mp4_box(b"url ", 1))),
+        mp4_box(b"stbl", *tables),
+    )
+    media = mp4_box(
+        b"mdia",
+        mp4_box(b"mdhd", 0, 0, 0, 1000, duration, english),
+        mp4_box(b"hdlr", 0, 0, b"text", 0, 0, 0, b"\0"),
+        information,
+    )
+    return mp4_box(b"trak", header, media)

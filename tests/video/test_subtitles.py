@@ -16,10 +16,11 @@ from dcurate.audio import CutAudio, SegmentRows
 from dcurate.core.stage import Stage
 from dcurate.media import Ref, ref_array
 from dcurate.text import WordCountFilter
-from dcurate.video import CutVideo, Subtitles, VideoInfo
+from dcurate.video import CutVideo, Subtitles, TrackRows, VideoInfo
 from dcurate.video.tracks import read_cues
+from dcurate.video.wvtt import cues_of_sample
 from tests.media.test_cues import WORDS
-from tests.video.films import film, with_tracks
+from tests.video.films import film, mp4_box, vtt_cue, with_tracks, with_wvtt
 
 CUES = [(0.5, 1.0, "Good day."), (1.2, 1.9, "And night.")]
 FILM = film()
@@ -112,6 +113,38 @@ LIES = [
     ("not a time", "NaN --> 00:00:01,000"),
     ("no duration", "00:00:01,000 --> 00:00:01,000"),
 ]
+
+
+@pytest.mark.parametrize("fragmented", [False, True])
+def test_webvtt_in_mp4_is_read_as_other_subtitles(tmp_path, stage, fragmented):
+    """Also cues that samples cut where another begins or ends, and those of one sample."""
+    long, short = vtt_cue("<v Ann>Good\n<b>day</b>.", 3), vtt_cue("And &amp; night.")
+    samples = [(0.5, 0.8, long), (0.8, 1.0, long + short), (1.2, 1.9, vtt_cue("Bye.", 3) + mp4_box(b"vtta", b"note"))]
+    batch = films(tmp_path, with_wvtt(FILM, samples, fragmented))
+    [row] = values(stage, batch)
+    cues = [(cue["start"], cue["end"], cue["text"], cue["speaker"]) for cue in row["cues"]]
+    assert cues == [(0.5, 1.0, "Good day.", "Ann"), (0.8, 1.0, "And & night.", None), (1.2, 1.9, "Bye.", None)]
+    assert (row["subtitle_kind"], row["subtitle_codec"], row["subtitle_language"]) == ("text", "wvtt", "eng")
+    tracks = TrackRows()
+    [_, track] = values(tracks, batch)
+    tracks.teardown()
+    assert (track["track_kind"], track["track_codec"], track["track_subtitle_kind"]) == ("subtitle", "wvtt", "text")
+    assert track["media_ref"]["stream"] == 1
+    assert (track["track_start_s"], track["track_duration_s"]) == (0.0, 1.9)
+    info = VideoInfo()
+    [row] = values(info, batch)
+    info.teardown()
+    assert row["video_subtitles"] == 1
+
+
+@given(st.lists(st.tuples(st.sampled_from([None, 1, 2]), st.sampled_from("ab")), max_size=6).map(tuple), st.data())
+@settings(max_examples=20, deadline=None)
+def test_no_cue_of_a_damaged_sample_of_webvtt_is_made_up_or_counted_twice(cues, data):
+    sample = b"".join(vtt_cue(text, source) for source, text in cues)
+    cut = sample[: data.draw(st.integers(0, len(sample)))]
+    read = [(cue.source, cue.text) for cue in cues_of_sample(cut)]
+    assert read == list(cues[: len(read)])
+    assert len(cues_of_sample(sample)) == len(cues)
 
 
 @pytest.mark.parametrize(("reason", "times"), LIES)

@@ -44,8 +44,8 @@ class CutVideo(VideoStage):
 
     Sound and subtitles are copied with their times to the picture, and so is the rotation. Plain subtitles become those
     of MP4. A clip is MP4 where that holds its codecs, QuickTime with PCM sound, WebM for VP8 and VP9, and Matroska
-    otherwise; pictures of other tracks, attachments and chapters are left out. Equal clips of equal films are equal in
-    their bytes.
+    otherwise; pictures of other tracks, WebVTT of MP4 (``wvtt``), attachments and chapters are left out. Equal clips
+    of equal films are equal in their bytes.
 
     The columns, after ``clip_``: ``how``; ``start_s`` and ``stop_s``, the times of the film at which the clip begins
     and ends, which are those of frames; ``frames``, and ``frames_encoded`` of them. `media_ref` is renamed to
