@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import heapq
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
+from math import inf
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -17,10 +19,6 @@ from dcurate.isolate.errors import MediaError, MediaFault
 from dcurate.media.faults import quarantined
 from dcurate.media.parts import Part, PartFields, check_refers, part_rows, parts_of, type_of_parts
 from dcurate.media.stage import with_columns
-
-#: Comparisons of segments of a recording; one that takes more, such as a million segments at one time, is a fault.
-MAX_STEPS = 20_000_000
-_TOO_MANY = "too many segments"
 
 
 @dataclass
@@ -218,36 +216,38 @@ def text_of(segment: Part) -> str:
 
 
 def overlapping(times: Sequence[tuple[float, float]], min_overlap_s: float) -> set[int]:
-    """The numbers of the spans that share time with another, or contain one.
+    """The numbers of the spans that share time with another, or contain one; time grows as that of sorting.
 
     Args:
         times: start and end of each span, sorted.
         min_overlap_s: seconds from which on two spans overlap.
 
-    Raises:
-        MediaError: there are too many that do.
-
     Examples:
         >>> sorted(overlapping([(0, 2), (1.8, 3), (4, 9), (5, 6)], 0.5))
         [2, 3]
     """
-    gone: set[int] = set()
-    active: list[tuple[float, float, int]] = []
-    steps = 0
-    for number, (start, end) in enumerate(times):
-        while active and active[0][0] <= start:
-            heapq.heappop(active)
-        steps += len(active)
-        if steps > MAX_STEPS:
-            raise MediaError(_TOO_MANY, f"{len(times)}, of which too many overlap")
-        for other_end, other_start, other in active:
-            if other_start < end and (
-                min(end, other_end) - start >= min_overlap_s
-                or end <= other_end
-                or (start <= other_start and end >= other_end)
-            ):
-                gone |= {number, other}
-        heapq.heappush(active, (end, start, number))
+    spans = [(start, end, number) for number, (start, end) in enumerate(times) if end > start]
+    points = [(start, end, number) for number, (start, end) in enumerate(times) if end <= start]
+    gone = set[int]()
+    for some, others in ((spans, points), (points, spans)):
+        latest = list(accumulate((end for _, end, _ in others), max))
+        for start, end, number in some:
+            before = bisect_left(others, (end,))
+            if before and latest[before - 1] > start:
+                gone.add(number)
+    # Of the spans before, the one that ends last shares most; of those after, the next one does.
+    reached = -inf
+    for place, (start, end, number) in enumerate(spans):
+        if reached > start and (
+            end <= reached or min(end, reached) - start >= min_overlap_s or spans[place - 1][0] == start
+        ):
+            gone.add(number)
+        reached = max(reached, end)
+    earliest_end, next_start = inf, inf
+    for start, end, number in reversed(spans):
+        if next_start < end and (earliest_end <= end or end - next_start >= min_overlap_s or next_start == start):
+            gone.add(number)
+        earliest_end, next_start = min(earliest_end, end), start
     return gone
 
 

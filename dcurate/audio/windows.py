@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from dcurate.audio.segments import MAX_STEPS, answered, each, positive
+from dcurate.audio.segments import answered, each, positive
 from dcurate.audio.transcripts import durations_of
 from dcurate.core.stage import ProcessingStage, Spec
 from dcurate.errors import PipelineError
@@ -20,6 +20,8 @@ from dcurate.media.parts import Part, parts_of, type_of_parts
 #: What keeps segments from beginning a window, as counts and seconds.
 _LOSSES = ("bandwidth", "sample_rate", "speakers", "window", "no_speaker", "next_bandwidth")
 _NOBODY = "no-speaker"
+#: Comparisons of the segments or windows of a recording; one that takes more is a fault.
+MAX_STEPS = 20_000_000
 
 
 @dataclass

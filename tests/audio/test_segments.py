@@ -27,11 +27,11 @@ from dcurate.audio import (
     SplitAtPauses,
     WordsToSegments,
 )
-from dcurate.audio import segments as segments_module
 from dcurate.audio.overlaps import shared_seconds
 from dcurate.audio.segments import overlapping
 from dcurate.media.refs import Ref, ref_array
 from dcurate.testing import check_stage
+from tests.growth import assert_linear
 
 _FILE = Path(__file__).parent / "nemo" / "segments.jsonl"
 #: Segments, drawn at random, and what the stages of NeMo Curator 1.4.0 make of them.
@@ -141,21 +141,44 @@ def test_parts_are_joined_with_the_times_of_the_recording() -> None:
     assert joined[1]["words"] is None
 
 
-SPANS = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 6)).map(lambda span: (span[0], sum(span))), max_size=12)
+SPANS = st.lists(st.tuples(st.integers(0, 20), st.integers(-3, 6)).map(lambda span: (span[0], sum(span))), max_size=12)
 
 
-@given(SPANS, st.sampled_from([0.5, 1, 2]))
-def test_overlaps_are_those_of_all_pairs(spans: list[tuple[int, int]], min_overlap_s: float) -> None:
-    """With spans that last, as `find_overlapping_indices` compares only those that share time."""
-    spans = sorted(span for span in spans if span[1] > span[0])
-    pairs = {
+def compared(spans: list[tuple[int, int]], min_overlap_s: float) -> set[int]:
+    """The spans that NeMo Curator's `find_overlapping_indices` finds, of sorted ones, by comparing all pairs."""
+    return {
         number
-        for number, (start, end) in enumerate(spans)
-        for other, (other_start, other_end) in enumerate(spans)
-        if number != other and (shared := min(end, other_end) - max(start, other_start)) > 0
-        if shared >= min_overlap_s or shared == min(end - start, other_end - other_start)
+        for at, (start, end) in enumerate(spans)
+        for other, (other_start, other_end) in enumerate(spans[:at])
+        if other_end > start and other_start < end
+        if min(end, other_end) - start >= min_overlap_s or end <= other_end or (start <= other_start)
+        for number in (at, other)
     }
-    assert overlapping(spans, min_overlap_s) == pairs
+
+
+@given(SPANS, st.sampled_from([-1, 0, 0.5, 1, 2]))
+def test_overlaps_are_those_of_all_pairs(spans: list[tuple[int, int]], min_overlap_s: float) -> None:
+    """Also of spans that last no time, or end before they start."""
+    spans = sorted(spans)
+    assert overlapping(spans, min_overlap_s) == compared(spans, min_overlap_s)
+
+
+@pytest.mark.parametrize(
+    "spans",
+    [
+        lambda count: [(0.0, 1.0)] * count,
+        lambda count: [(number, 2.0 * count) for number in range(count)],
+        lambda count: [(number, 2 * count + number) for number in range(count)],
+        lambda count: [(number, 2 * count - number) for number in range(count)],
+        lambda count: [(number, number - 1) for number in range(count)],
+    ],
+)
+def test_the_time_for_overlaps_grows_with_the_segments(spans: Any) -> None:
+    """And as many as overlap are no fault: 20,000 at one time have 200 million pairs."""
+    assert_linear(lambda times: overlapping(times, 10**9), [spans], (10_000, 40_000), bytes_each=32)
+    segments = [{"start": start, "end": max(start, end), "text": "a"} for start, end in spans(20_000)]
+    made = DropOverlappingSegments(min_overlap_s=10**9).process(batch([segments]))
+    assert not made.rejections
 
 
 def test_views_are_of_the_segments_and_nothing_gets_lost() -> None:
@@ -215,9 +238,8 @@ def test_other_columns_are_refused(stage: Any, column: list[Any]) -> None:
         stage.process(DocumentBatch(data=pa.table(columns)))
 
 
-@pytest.mark.parametrize("stage", [DropOverlappingSegments(), SpeechWindows(sample_rate_field=None)])
-def test_segments_without_end_are_a_fault(stage: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(segments_module, "MAX_STEPS", 1000)
+def test_windows_without_end_are_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = SpeechWindows(sample_rate_field=None)
     monkeypatch.setattr("dcurate.audio.windows.MAX_STEPS", 1000)
     segment = {"start": 0.0, "end": 1.0, "speaker": "a", "text": "a", "metrics": {"bandwidth": 9000}}
     found = stage.process(batch([[segment] * 100, [segment] * 3]))
