@@ -43,6 +43,7 @@ from .snippets import PlanSnippets as PlanSnippets
 from .sounds import FindSounds as FindSounds
 from .speakers import FindSpeakers as FindSpeakers
 from .speech import FindSpeech as FindSpeech
+from .speech_rates import SpeechRates as SpeechRates
 from .splits import JoinSplits as JoinSplits
 from .splits import SplitAtPauses as SplitAtPauses
 from .squim import Squim as Squim

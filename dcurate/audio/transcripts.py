@@ -119,7 +119,7 @@ class ErrorRates(ProcessingStage[DocumentBatch, DocumentBatch]):
         references, hypotheses = (texts_of(table, field) for field in (self.reference_field, self.hypothesis_field))
         columns = self._rates(references, hypotheses)
         if self.duration_field is not None:
-            columns |= _speeds(hypotheses, durations_of(table, self.duration_field))
+            columns |= speech_rates(hypotheses, durations_of(table, self.duration_field))
         for name in self.outputs()[1]:
             table = table.append_column(name, columns[name.removeprefix(self.prefix)])
         return task.with_data(table)
@@ -223,7 +223,8 @@ def _spread(numbers: npt.NDArray[Any], rows: Ints, size: int) -> pa.Array:
     return pa.array(whole, mask=absent)
 
 
-def _speeds(texts: list[str | None], durations: list[float | None]) -> dict[str, pa.Array]:
+def speech_rates(texts: list[str | None], durations: list[float | None]) -> dict[str, pa.Array]:
+    """The characters and words of texts per second."""
     spoken = [text or "" for text in texts]
     seconds = [None if text is None else s for text, s in zip(texts, durations, strict=True)]
     chars, words = ([len(text.replace(" ", "")) for text in spoken], [len(text.split()) for text in spoken])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import re
 import resource
@@ -14,11 +15,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dcurate import DataError, DocumentBatch, PipelineError
-from dcurate.audio import ErrorRates
+from dcurate import DataError, DocumentBatch, PipelineError, ScoreFilter
+from dcurate.audio import ErrorRates, SpeechRates
 from dcurate.audio.transcripts import cleaned, signless, with_marks
 from dcurate.kernels.edits import count_edits, encoded
 from dcurate.testing import check_stage
+from dcurate.text import NumberRangeFilter
 
 #: Prompts of asterisk-core-sounds-en, and the same with errors as recognisers make them.
 PROMPTS = """
@@ -178,3 +180,30 @@ def test_wrong_settings_and_columns_are_refused() -> None:
         ErrorRates().process(DocumentBatch(data=pa.table({"text": [1], "pred_text": ["a"]})))
     with pytest.raises(DataError, match="not numbers"):
         rates(ErrorRates(duration_field="duration"), [("a", "a")], duration=["1"])
+
+
+@given(
+    st.lists(
+        st.tuples(st.none() | st.text(max_size=20), st.none() | st.sampled_from([-1.0, 0.0, 0.5, 7.25, math.nan])),
+        max_size=5,
+    )
+)
+def test_rates_of_speech_are_those_of_error_rates(rows: list[tuple[str | None, float | None]]) -> None:
+    texts, durations = pa.array([text for text, _ in rows], pa.string()), [seconds for _, seconds in rows]
+    columns = {"text": texts, "pred_text": texts, "duration": pa.array(durations, pa.float64())}
+    batch = DocumentBatch(data=pa.table(columns))
+    made = SpeechRates(prefix="a_").process(batch).to_arrow().select(["a_char_rate", "a_word_rate"])
+    errors = ErrorRates(duration_field="duration", prefix="a_").process(batch).to_arrow()
+    assert made.equals(errors.select(made.column_names))
+
+
+def test_texts_of_other_recordings_are_dropped_by_a_rule_with_its_name() -> None:
+    rows = {"text": ["good day to you", "a book " * 40, "a", None], "duration": [1.0] * 4}
+    stage = SpeechRates()
+    check_stage(stage, DocumentBatch(data=pa.table(rows)))
+    rated = stage.process(DocumentBatch(data=pa.table(rows)))
+    kept = ScoreFilter(NumberRangeFilter("char_rate", min_value=8, max_value=30), name="speech_rate").process(rated)
+    assert kept.to_arrow()["text"].to_pylist() == ["good day to you", None]
+    assert {(rejection.stage, rejection.rows) for rejection in kept.rejections} == {("speech_rate", 2)}
+    with pytest.raises(DataError, match="not numbers; name the column of durations"):
+        stage.process(DocumentBatch(data=pa.table({"text": ["a"], "duration": ["1"]})))
