@@ -11,9 +11,11 @@ from typing import Any, BinaryIO, cast
 import numpy as np
 import numpy.typing as npt
 
+from dcurate.audio.chained import ChainedSound, link_starts
 from dcurate.audio.containers import no_track, open_container
 from dcurate.audio.headers.formats import read_header
-from dcurate.audio.headers.ogg import LAST, ends_early
+from dcurate.audio.headers.mpeg import tag_bytes
+from dcurate.audio.headers.ogg import LAST, ends_early, is_chained
 from dcurate.audio.headers.riff import place_of_no_size
 from dcurate.core.extras import needed
 from dcurate.isolate.errors import MediaError
@@ -35,6 +37,8 @@ _FLOATS = frozenset({"FLOAT", "DOUBLE"})
 _WAV = frozenset({"WAV", "WAVEX", "RF64"})
 #: A size of sound in a WAV file that reaches to the end of it.
 _TO_THE_END = b"\xff" * 4
+#: The frames of a file whose header does not say their number, such as FLAC of a live stream, for libsndfile.
+_UNKNOWN = 2**63 - 1
 #: Bytes of a file in which its header is looked for.
 _HEAD = 2**20
 #: Blocks that are decoded and dropped rather than skipped by a seek.
@@ -86,8 +90,9 @@ class Sound:
 
     @property
     def frames(self) -> int:
-        """Samples of a channel, by the header; there may be fewer, or, in some formats, more."""
-        return int(self._decoder.frames)
+        """Samples of a channel, by the header; there may be fewer, or, in some formats, more. 0 if it does not say."""
+        frames = int(self._decoder.frames)
+        return 0 if frames == _UNKNOWN else frames
 
     @cached_property
     def window(self) -> int:
@@ -221,14 +226,23 @@ class Sound:
                 if place is not None:
                     self.source = cast("BinaryIO", Overlaid(self.source, place, _TO_THE_END))
                 return _reader()(self.source)
+            if decoder.format == "OGG":
+                return self._chained() or decoder
             return decoder
         except library.LibsndfileError as error:
             head = _head(self.source)
             self.source.seek(0)
-            if is_av_container(head.data):
+            if is_av_container(head.data[tag_bytes(head.data) :]):
                 return open_container(self.source, self.stream)
             read_header(head)  # which may know better what is wrong
             raise MediaError("damaged", str(error).rpartition(": ")[2]) from error
+
+    def _chained(self) -> ChainedSound | None:
+        """The decoder of several recordings one after the other."""
+        place = self.source.tell()
+        starts = link_starts(self.source) if is_chained(_head(self.source).data, _end(self.source)) else []
+        self.source.seek(place)  # where the decoder goes on
+        return ChainedSound(self.source, starts, _reader()) if len(starts) > 1 else None
 
 
 class Overlaid(io.RawIOBase):

@@ -84,7 +84,7 @@ def open_files(
         with storage_errors("read", ref.path):
             store, path = open_store(ref.path, storage_options)
             source = store.open(path, "rb", block_size=_BLOCK)
-        section = _Section(source, ref.offset or 0, size)
+        section = Section(source, ref.offset or 0, size)
         with source:
             yield OpenFile(files[ref], io.BufferedReader(section, _BUFFER), size)
         if section.error is not None:
@@ -126,7 +126,7 @@ def _ranged(files: Mapping[Ref | int, Any], options: Mapping[str, Any] | None) -
     return sizes
 
 
-class _Section(io.RawIOBase):
+class Section(io.RawIOBase):
     """A range of an open file, as a file of its own.
 
     An error of the store ends the file, and is kept in `error`: decoders that call back cannot pass it on.

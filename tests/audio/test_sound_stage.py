@@ -8,10 +8,13 @@ import tracemalloc
 from dataclasses import dataclass
 from typing import ClassVar
 
+import av
 import numpy as np
 import pyarrow as pa
 import pytest
 import soundfile
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from dcurate import DocumentBatch
 from dcurate.audio import AudioInfo, AudioSignals, SoundStage
@@ -267,7 +270,7 @@ def test_an_ogg_file_is_whole_up_to_the_flag_of_its_last_page_only(subtype):
     data = encoded(recording(20, 16_000), "OGG", 16_000, subtype)
     parts = pages(data)
     assert len(parts) > 6
-    other = encoded(recording(1, 16_000), "OGG", 16_000, subtype)
+    other, slower = (encoded(recording(1, rate), "OGG", rate, subtype) for rate in (16_000, RATE))
     cut = [
         b"".join(parts[:-1]),
         data[:-1],
@@ -276,7 +279,7 @@ def test_an_ogg_file_is_whole_up_to_the_flag_of_its_last_page_only(subtype):
         data[: len(data) // 2],
     ]
     whole = [data, data + other, data + b"TAG" + bytes(125)]
-    cut.append(data + other[:-1])
+    cut += [data + other[:-1], data + slower]  # whose second recording is not heard
     rows = truncations(cut + whole)
     assert rows == [True] * len(cut) + [False] * len(whole)
     live = b"".join([*parts[:-1], parts[-1][:5] + b"\0" + parts[-1][6:]])
@@ -319,3 +322,48 @@ def test_a_wav_file_without_sound_has_none_whatever_comes_after_it():
         assert AudioInfo().process(DocumentBatch(data=pa.table({"bytes": [data]}))).to_arrow()[
             "audio_frames"
         ].to_pylist() == [0]
+
+
+CHAINS = st.lists(st.tuples(st.sampled_from(["VORBIS", "OPUS"]), st.integers(1, 30_000)), min_size=2, max_size=4)
+
+
+@given(CHAINS, st.tuples(st.integers(0, 90_000), st.integers(1, 90_000)))
+@settings(max_examples=20, deadline=None)
+def test_recordings_one_after_the_other_in_an_ogg_file_are_heard_as_one(chain, span):
+    links = [encoded(recording(frames / RATE), "OGG", RATE, kind) for kind, frames in chain]
+    sound = Sound(io.BytesIO(b"".join(links)))
+    alone = np.concatenate([window.copy() for link in links for window in Sound(io.BytesIO(link)).windows(0, None)])
+    together = np.concatenate([window.copy() for window in sound.windows(0, None)])
+    assert np.array_equal(together, alone)
+    assert len(alone) == sum(frames for _, frames in chain)
+    assert not sound.truncated
+    start, stop = span[0], span[0] + span[1]
+    part = [np.empty((0, 1), np.float32), *(window.copy() for window in sound.windows(start, stop))]
+    assert np.array_equal(np.concatenate(part), alone[start:stop])
+
+
+def test_flac_whose_header_does_not_say_its_length_is_whole():
+    data = bytearray(encoded(recording(20), "FLAC"))
+    data[21] &= 0xF0
+    data[22:26] = bytes(4)  # the number of samples, 36 bits
+    assert truncations([bytes(data)]) == [False]
+    cut = bytes(data[: len(data) // 2])
+    stage = AudioSignals()
+    [row] = stage.process(DocumentBatch(data=pa.table({"bytes": [cut]}))).to_arrow().to_pylist()
+    assert 5 < row["audio_decoded_s"] < 15
+
+
+def test_aac_behind_a_tag_is_heard():
+    file = io.BytesIO()
+    with av.open(file, "w", format="adts") as container:
+        track = container.add_stream("aac", rate=16_000, layout="mono")
+        piece = av.AudioFrame.from_ndarray(recording(2, 16_000).T, format="fltp", layout="mono")
+        piece.sample_rate = 16_000
+        container.mux([*track.encode(piece), *track.encode(None)])
+    tag = b"ID3\4\0\0\0\0\1\0" + bytes(128)
+    [plain, tagged, twice], reasons = heard(
+        pa.table({"bytes": [start + file.getvalue() for start in (b"", tag, tag * 2)]})
+    )
+    assert reasons == []
+    assert plain["frames"] >= 32_000
+    assert plain["samples"] == tagged["samples"] == twice["samples"]

@@ -15,8 +15,8 @@ from dcurate.media.heads import File
 _OPUS_RATE = 48_000
 _OPUS_RATES = (8_000, 12_000, 16_000, 24_000, 48_000)
 _NO_PACKET_ENDS = 2**64 - 1
-#: Bytes of the end of a file that have its last page; the flag of the last page of a stream.
-LAST, _END = 2**17, 4
+#: Bytes of the end of a file that have its last page; the flags of the first and the last page of a stream.
+LAST, _BEGIN, _END = 2**17, 2, 4
 
 
 class _OggPage(NamedTuple):
@@ -63,6 +63,42 @@ def ends_early(end: bytes) -> bool:
     """
     last = _last(end)
     return last is None or last.stop > len(end) or not last.is_last
+
+
+def is_chained(head: bytes, end: bytes) -> bool:
+    """Whether the last page of an Ogg file is of another stream than the first; these may also be interleaved.
+
+    Args:
+        head: the start of the file.
+        end: the last `LAST` bytes of the file, or all.
+    """
+    first, last = _page(head, 0), _last(end)
+    return first is not None and last is not None and first.serial != last.serial
+
+
+class OggLinks:
+    """Takes the pages of an Ogg file, and notes where one recording ends and the next begins."""
+
+    def __init__(self) -> None:
+        #: Places of the first pages of recordings.
+        self.starts = list[int]()
+        self._is_within = False
+
+    def take(self, data: bytes, at: int) -> int | None:
+        """Take the header of a page, and return the size of the page; None if there is no page.
+
+        Args:
+            data: the page, or its start.
+            at: its place in the file.
+        """
+        page = _page(data, 0)
+        if page is None:
+            return None
+        is_first = bool(data[5] & _BEGIN)  # of a stream; streams that are interleaved begin together
+        if is_first and (self._is_within or not self.starts):
+            self.starts.append(at)
+        self._is_within = not is_first
+        return page.stop
 
 
 def is_identified(head: bytes) -> bool:
