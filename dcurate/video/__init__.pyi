@@ -12,6 +12,7 @@ from .layouts.folder import VideoFolderWriter as VideoFolderWriter
 from .layouts.lerobot import LeRobotReader as LeRobotReader
 from .layouts.nemo_clips import NemoClipWriter as NemoClipWriter
 from .policy import FramePolicy as FramePolicy
+from .previews import MakePreviews as MakePreviews
 from .shots.clips import ClipRows as ClipRows
 from .shots.clips import FixedStrideClips as FixedStrideClips
 from .shots.clips import ShotClips as ShotClips

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import io
 import json
+import pickle
 import uuid
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from PIL import Image
 
 from dcurate import BatchKey, DataError, DocumentBatch, InlineExecutor, MediaReader, Pipeline, PipelineError
 from dcurate.media.refs import Ref, fetch, ref_array, refs_of
-from dcurate.video import VideoInfo
+from dcurate.video import MakePreviews, VideoInfo
 from dcurate.video.clips.stage import CutVideo
 from dcurate.video.layouts.folder import VideoFolderReader, VideoFolderWriter
 from dcurate.video.layouts.lerobot import LeRobotReader
@@ -92,6 +95,52 @@ def test_clips_have_the_ids_and_places_of_nemo_curator(tmp_path):
         assert about["num_bytes"] == clip.stat().st_size
         assert (about["windows"], about["valid"], about["clip_frames"]) == ([], True, count)
     assert len(list((tmp_path / "out" / "clips").iterdir())) == 2
+
+
+def test_previews_and_embeddings_are_where_nemo_curator_has_them(tmp_path):
+    (tmp_path / "films").mkdir()
+    film = tmp_path / "films" / "film.mp4"
+    film.write_bytes(FILM)
+    vectors = pa.array([[0.5, 1.5], None], pa.list_(pa.float32()))
+    table = clips(str(film)).drop_columns(["bytes"]).append_column("embeddings", vectors)
+    made: dict[str, Any] = {"preview_field": "preview", "embedding_field": "embeddings", "fields": ["text"]}
+    writer = NemoClipWriter(str(tmp_path / "out"), **made)
+    run(VideoInfo(), CutVideo(), MakePreviews(fps=5, height=32), writer, rows=table)
+    ids = [str(uuid.uuid5(uuid.NAMESPACE_URL, f"{film}_{span}")) for span in ("12_25", "25_50")]
+    for clip_id, last, pictures in zip(ids, (11, 24), (3, 5), strict=True):
+        [preview] = (tmp_path / "out" / "previews" / clip_id).iterdir()
+        assert preview.name == f"0_{last}.webp"
+        with Image.open(preview) as image:
+            assert (image.format, image.size, getattr(image, "n_frames", 1)) == ("WEBP", (48, 32), pictures)
+        about = json.loads((tmp_path / "out" / "metas" / "v0" / f"{clip_id}.json").read_text())
+        assert about["windows"] == [{"start_frame": 0, "end_frame": last}]
+        assert {"preview", "embeddings", "clip_frames"}.isdisjoint(about)
+    [held] = (tmp_path / "out" / "ce1_embd").iterdir()
+    array = pickle.loads(held.read_bytes())
+    assert (held.name, array.tolist(), array.dtype) == (f"{ids[0]}.pickle", [[0.5, 1.5]], np.float32)
+    [embeddings] = (tmp_path / "out" / "ce1_embd_parquet").iterdir()
+    assert pq.read_table(embeddings).to_pylist() == [{"id": ids[0], "embedding": [0.5, 1.5]}]
+
+
+def test_a_preview_without_a_place_and_columns_of_other_types_are_refused(tmp_path):
+    refs = ref_array([Ref("a.mp4", start_s=0.5, stop_s=stop) for stop in (1.0, 2.0)])
+    rows = {"bytes": [b"clip"] * 2, "source_ref": refs, "video_fps": [25.0] * 2, "clip_frames": [12, None]}
+    stage = NemoClipWriter(str(tmp_path), preview_field="preview", embedding_field="vector")
+
+    def written(**columns: Any) -> Any:
+        return stage.process(DocumentBatch(data=pa.table({**rows, **columns}), key=BatchKey("rows")))
+
+    files = written(preview=[b"webp"] * 2, vector=[[1.0], [2.0]])
+    assert [(rejection.reason, rejection.rows) for rejection in files.rejections] == [("no frames", 1)]
+    assert len(files.data) == 5
+    with pytest.raises(DataError, match="holds string, not bytes; make previews with MakePreviews"):
+        written(preview=["webp"] * 2, vector=[[1.0], [2.0]])
+    with pytest.raises(DataError, match="holds double, not lists of numbers"):
+        written(preview=[None] * 2, vector=[1.0, 2.0])
+    settings: list[dict[str, Any]] = [{"fps": 0}, {"height": 0}, {"quality": 101}, {"effort": -1}]
+    for setting in settings:
+        with pytest.raises(PipelineError, match=f"{next(iter(setting))}=.* must be"):
+            MakePreviews(**setting)
 
 
 def test_rows_without_a_film_or_with_the_id_of_another_go_to_quarantine(tmp_path):

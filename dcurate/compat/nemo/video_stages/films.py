@@ -102,7 +102,7 @@ def taking_small_frames(width: int, height: int) -> FrameLooker:
 def making_previews(fps: float, height: int, quality: int, method: int) -> FilmLooker:
     """Return the stage that makes animated WebP files."""
     options = {"fps": fps, "height": height, "quality": quality, "method": method, "max_bytes": 2**28}
-    return FilmLooker(looks_with=f"{_WATCHERS}:watch_preview", given=options)
+    return FilmLooker(looks_with="dcurate.video.preview_encoding:watch", given=options)
 
 
 @dataclass
