@@ -117,6 +117,9 @@ class Readers(SourceStage[FileGroup, DocumentBatch]):
     def roots(self) -> list[str]:
         return [root for reader in self.readers for root in reader.roots()]
 
+    def reads(self, path: str) -> bool:
+        return any(reader.reads(path) for reader in self.readers)
+
     def tables_read(self) -> list[TableAt]:
         return [table for reader in self.readers for table in reader.tables_read()]
 

@@ -41,8 +41,9 @@ class DocumentWriter(FileWriter):
         >>> from pathlib import Path
         >>> from dcurate import DocumentReader, InlineExecutor, Pipeline
         >>> folder = tempfile.TemporaryDirectory()
-        >>> _ = Path(folder.name, "a.jsonl").write_text('{"text": "one"}')
-        >>> stages = [DocumentReader(folder.name), DocumentWriter(f"{folder.name}/out", filetype="parquet")]
+        >>> source = Path(folder.name, "a.jsonl")
+        >>> _ = source.write_text('{"text": "one"}')
+        >>> stages = [DocumentReader(str(source)), DocumentWriter(f"{folder.name}/out", filetype="parquet")]
         >>> [batch] = Pipeline("convert", stages=stages).run(InlineExecutor(), observers=[])
         >>> Path(batch.data[0]).suffix
         '.parquet'
@@ -82,8 +83,8 @@ class DocumentWriter(FileWriter):
         super().__post_init__()
         self._writer()
 
-    def sample_paths(self) -> list[str]:
-        return self._writer().sample_paths()
+    def sample_paths(self, key: BatchKey) -> list[str]:
+        return self._writer().sample_paths(key)
 
     def _write(self, table: pa.Table, key: BatchKey, folder: str) -> Iterator[FilePart]:
         writer = self._writer()

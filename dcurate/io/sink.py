@@ -188,10 +188,10 @@ class FileWriter(SinkStage[DocumentBatch]):
         """Write the content of a file without rows; for writers that have `writes_without_rows`."""
         raise NotImplementedError
 
-    def sample_paths(self) -> list[str]:
-        """Return addresses such as those of new files have, where a run leaves the files of earlier ones."""
+    def sample_paths(self, key: BatchKey) -> list[str]:
+        """Return addresses such as those of the files of a batch have."""
         folder = "" if self.separate_by is None else "value/"
-        return [self.directory.path(f"{folder}new{ending}") for ending in self.endings]
+        return [self.directory.path(folder + output.file_name(key, ending)) for ending in self.endings]
 
     @property
     def run(self) -> str:

@@ -247,7 +247,6 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
         return False
 
     def reads(self, path: str) -> bool:
-        """Whether a new file of this address would be part of the input."""
         return is_listed(path, self.file_paths, self.kind)
 
     def roots(self) -> list[str]:

@@ -45,7 +45,7 @@ from dcurate.plan.rounds import rounds
 from dcurate.redaction import hush, text_of, without_secrets
 from dcurate.result import RunResult
 from dcurate.rows import adapt_rows, used_after
-from dcurate.running.checks import check_apart, check_rejected
+from dcurate.running.checks import check_apart, check_rejected, check_rejected_apart
 from dcurate.running.executor import Executor, Session
 from dcurate.running.joined_report import joined_report
 from dcurate.running.proving import RunProof, proving_writer
@@ -233,7 +233,7 @@ class PipelineRun:
 
     def _run(self) -> Iterator[Batch]:
         if self.sink is not None:
-            check_apart(self.stages[0], self.sink, self._output, self._list, lambda: self.resumes)
+            self._check_apart(self.sink)
             self._refuse_others(self.sink)
             if not self.resumes:
                 self.sink.check()
@@ -274,6 +274,13 @@ class PipelineRun:
             lost = self.accounting[0].lost()  # a later run may read them when they are repaired
             read = [files for split, files in self.input_manifest.files.items() if split not in lost]
             mark_ended(self._output, self.input_manifest.digest, chain.from_iterable(read))
+
+    def _check_apart(self, sink: SinkStage[Any]) -> None:
+        """Refuse to write where the next run reads."""
+        if isinstance(sink, FileWriter):
+            check_apart(self._source, sink, self._output, self._list, lambda: self.resumes)
+        if self.rejected is not None:
+            check_rejected_apart(self._source, self.rejected, str(self.options.rejected), self._storage)
 
     def _deliver(self, session: Session, scratch: str) -> Iterator[Batch]:
         """Run all rounds, and note the columns of a pipeline without a writer that leaves no rows."""

@@ -256,7 +256,7 @@ def shout_some(batch: DocumentBatch) -> DocumentBatch:
 def test_changes_are_written_also_of_columns_that_look_unchanged(tmp_path: Path, rounds: list[Any]) -> None:
     for number in range(4):
         (tmp_path / f"{number}.jsonl").write_text(f'{{"id": {number}, "text": "a{number}"}}\n')
-    stages: list[Stage] = [JsonlReader(str(tmp_path)), shout_some, *rounds, JsonlWriter(str(tmp_path / "out"))]
+    stages: list[Stage] = [JsonlReader(f"{tmp_path}/*.jsonl"), shout_some, *rounds, JsonlWriter(str(tmp_path / "out"))]
     Pipeline("some", stages=stages).run(InlineExecutor(), observers=[])
     expected = [f'{{"id": {number}, "text": "{"A" if number else "a"}{number}"}}\n'.encode() for number in range(4)]
     assert sorted(written(tmp_path / "out")) == expected
@@ -291,6 +291,11 @@ def drop_some(batch: DocumentBatch) -> DocumentBatch:
 def test_a_value_that_is_dropped_in_some_batches_does_not_come_back(tmp_path: Path) -> None:
     for number in range(2):
         (tmp_path / f"{number}.jsonl").write_text(f'{{"id": {number}, "text": "a{number}"}}\n')
-    stages: list[Stage] = [JsonlReader(str(tmp_path)), drop_some, Rebatch(rows=7), JsonlWriter(str(tmp_path / "out"))]
+    stages: list[Stage] = [
+        JsonlReader(f"{tmp_path}/*.jsonl"),
+        drop_some,
+        Rebatch(rows=7),
+        JsonlWriter(str(tmp_path / "out")),
+    ]
     Pipeline("some", stages=stages).run(InlineExecutor(), observers=[])
     assert [json.loads(line).get("text") for line in written(tmp_path / "out")] == ["a0", None]

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import pytest
 
 from dcurate import (
@@ -21,6 +22,10 @@ from dcurate import (
     TableReader,
     TableWriter,
 )
+from dcurate.datasets import Blend
+
+READ = "where the output goes, so the next run would read what this one writes; write to a folder outside of the input"
+DELETED = r"the input file '.*/in(-link)?/a.jsonl' is in the output directory .*, so a run would delete it"
 
 
 def rows(folder: Path) -> int:
@@ -41,30 +46,46 @@ def run(reader: Any, writer: Any, **settings: Any) -> Any:
 
 @pytest.mark.parametrize("mode", ["error", "ignore", "append", "overwrite"])
 @pytest.mark.parametrize("resume", [False, True])
-@pytest.mark.parametrize("given", ["{}", "{}/", "{}/*", "{}/*.jsonl", "{}/**", "{}/../in", "{}-link", "file://{}"])
-def test_an_output_in_the_folder_of_the_input_is_refused(source: Path, mode: Any, resume: bool, given: str) -> None:
+@pytest.mark.parametrize("given", ["{}", "{}/", "{}/*", "{}/**/a*.jsonl", "{}/**", "{}/../in", "{}-link", "file://{}"])
+@pytest.mark.parametrize("folder", ["", "/out", "-link", "-link/out"])
+def test_an_output_that_the_reader_reads_is_refused(
+    source: Path, mode: Any, resume: bool, given: str, folder: str
+) -> None:
     os.symlink(source, f"{source}-link")
     for _ in range(2):
-        with pytest.raises(
-            DataError, match=r"the input file '.*/in(-link)?/a.jsonl' is in the output directory|holds f"
-        ):
-            run(JsonlReader(given.format(source)), JsonlWriter(str(source), mode=mode), resume=resume)
+        with pytest.raises(DataError, match=f"{READ}|{DELETED}") as refusal:
+            run(JsonlReader(given.format(source)), JsonlWriter(f"{source}{folder}", mode=mode), resume=resume)
         assert rows(source) == 3
-    with pytest.raises(DataError) as refusal:
-        run(JsonlReader(given.format(source)), JsonlWriter(str(source), mode=mode), resume=resume)
-    assert "mode='ignore'" not in str(refusal.value)
+        assert not (source / "out").exists()
+        assert "mode='ignore'" not in str(refusal.value)
 
 
-@pytest.mark.parametrize("mode", ["error", "ignore", "append", "overwrite"])
-@pytest.mark.parametrize("writer", [JsonlWriter, DocumentWriter])
-def test_an_output_below_the_folder_of_the_input_does_not_grow(source: Path, mode: Any, writer: Any) -> None:
-    for attempt in range(3):
-        if attempt and mode != "overwrite":
-            with pytest.raises(DataError, match="is in the output directory .*, so a run would read what the last one"):
-                run(JsonlReader(str(source)), writer(str(source / "out"), mode=mode))
-        else:
-            run(JsonlReader(str(source)), writer(str(source / "out"), mode=mode))
-        assert rows(source / "out") == 3
+@pytest.mark.parametrize("writer", [DocumentWriter, JsonlWriter])
+@pytest.mark.parametrize("separate_by", [None, "text"])
+def test_an_output_below_one_of_several_inputs_is_refused(source: Path, writer: Any, separate_by: str | None) -> None:
+    (source.parent / "more").mkdir()
+    blended = Blend(2, [JsonlReader(f"{source}/a.jsonl"), JsonlReader(str(source.parent))], [1, 1])
+    with pytest.raises(DataError, match=READ):
+        run(blended, writer(str(source / "out"), separate_by=separate_by))
+
+
+def test_a_folder_for_rejected_rows_that_the_reader_reads_is_refused(source: Path, tmp_path: Path) -> None:
+    for rejected in (str(source / "rejected"), f"{tmp_path}/../{tmp_path.name}/in", f"file://{source}/rejected"):
+        with pytest.raises(DataError, match="where rejected='.*' goes, so the next run would read what this one"):
+            run(JsonlReader(str(source)), JsonlWriter(str(tmp_path / "out")), rejected=rejected)
+        assert not (source / "rejected").exists()
+        assert not (tmp_path / "out").exists()
+    run(JsonlReader(str(source)), JsonlWriter(str(tmp_path / "out")), rejected=str(source / "_rejected"))
+
+
+def test_an_output_in_the_input_is_refused_on_stores(tmp_path: Path) -> None:
+    store = fsspec.filesystem("memory")
+    store.pipe_file("/apart/in/a.jsonl", b'{"text": "row"}\n')
+    for out in ("in", "in/out", "in/"):
+        with pytest.raises(DataError, match=f"{READ}|is not empty|holds files"):
+            run(JsonlReader("memory://apart/in"), JsonlWriter(f"memory://apart/{out}"))
+    assert store.find("/apart") == ["/apart/in/a.jsonl"]
+    run(JsonlReader("memory://apart/in"), JsonlWriter("memory://apart/inner", mode="overwrite"))
 
 
 def test_an_output_is_not_deleted_that_is_read(source: Path, tmp_path: Path) -> None:
@@ -88,7 +109,11 @@ def test_a_table_is_not_appended_to_itself(source: Path, tmp_path: Path, reader:
     deltalake = pytest.importorskip("deltalake")
     path = str(tmp_path / "table")
     run(JsonlReader(str(source)), TableWriter(path))
-    with pytest.raises(DataError, match="is in the output directory"):
+    with pytest.raises(DataError, match=READ):
         run(reader(path), TableWriter(path, mode="append"))
+    run(JsonlReader(str(source)), ParquetWriter(str(tmp_path / "parquet")))
+    for mode in ("error", "overwrite", "append"):
+        with pytest.raises(DataError, match=READ):
+            run(ParquetReader(str(tmp_path / "parquet")), TableWriter(str(tmp_path / "parquet/new"), mode=mode))
     run(reader(path), TableWriter(path, mode="overwrite"))
     assert deltalake.DeltaTable(path).to_pyarrow_table().num_rows == 3

@@ -18,7 +18,7 @@ def test_the_report_of_a_run_tells_how_much_was_found_of_each_kind_and_never_wha
 ) -> None:
     for number, text in enumerate(TEXTS):
         (tmp_path / f"part-{number}.jsonl").write_text(json.dumps({"text": text}) + "\n")
-    pipeline = Pipeline("pii", stages=[JsonlReader(str(tmp_path)), stage, JsonlWriter(str(tmp_path / "out"))])
+    pipeline = Pipeline("pii", stages=[JsonlReader(f"{tmp_path}/*.jsonl"), stage, JsonlWriter(str(tmp_path / "out"))])
     report = pipeline.run(InlineExecutor()).report
     assert report.stages[1].found == {"EMAIL_ADDRESS": 2, "IP_ADDRESS": 2}
     assert report.stages[2].found == {}

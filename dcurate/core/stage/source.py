@@ -95,6 +95,10 @@ class SourceStage(ProcessingStage[X, Y]):
         """Return the addresses of the files and folders that are read; none if it reads no files."""
         return []
 
+    def reads(self, path: str) -> bool:
+        """Return whether a new file of this address would be part of the input."""
+        return False
+
     def tables_read(self) -> Sequence[TableAt]:
         """Return the tables that are read, with their versions; called after `splits`."""
         return ()

@@ -224,6 +224,9 @@ class LanceRows(SourceStage[FileGroup, DocumentBatch]):
     def roots(self) -> list[str]:
         return [self.table.address()]
 
+    def reads(self, path: str) -> bool:
+        return path.startswith(f"{self.table.address()}/")
+
     def columns(self) -> list[str]:
         return list(self.fields or self._dataset().schema.names)
 

@@ -141,9 +141,6 @@ class TableWriter(ParquetWriter):
     def earlier_runs(self) -> list[Directory]:
         return self._runs.of_label(self.label or "")
 
-    def sample_paths(self) -> list[str]:
-        return super().sample_paths() if self.mode == "append" else []
-
     def go_on_with(self, run: Directory) -> None:
         self._run = run.run
 
