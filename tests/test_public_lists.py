@@ -81,6 +81,29 @@ def test_a_name_that_is_looked_for_at_the_top_is_said_to_be_elsewhere() -> None:
     assert not hasattr(dcurate, "NoSuchFilter")
 
 
+@pytest.mark.parametrize(
+    ("module", "name", "end"),
+    [
+        ("dcurate", "JSONLReader", "; did you mean 'JsonlReader'?"),
+        ("dcurate", "zzzzzz", ""),
+        ("dcurate", "peak", "; did you mean 'peek'?"),
+        ("dcurate", "WordcountFilter", "; did you mean 'WordCountFilter' of dcurate.text?"),
+        ("dcurate.text", "WordCountFiltr", "; did you mean 'WordCountFilter'?"),
+        ("dcurate.text", "JSONLReader", "; did you mean 'JsonlReader' of dcurate?"),
+        ("dcurate.text", "JsonlReader", "; import it from dcurate"),
+        ("dcurate.text", "Zzzzzzzz", ""),
+    ],
+)
+def test_a_wrong_name_is_answered_with_the_right_one(module: str, name: str, end: str) -> None:
+    place = importlib.import_module(module)
+    assert not hasattr(place, name)
+    with pytest.raises(AttributeError) as refusal:
+        getattr(place, name)
+    assert str(refusal.value) == f"{module} has no {name}{end}"
+    with pytest.raises(ImportError):  # Python leaves out what the module says, and from 3.12 on names a like one itself
+        exec(f"from {module} import {name}")
+
+
 def test_every_filter_modifier_and_extractor_is_exported() -> None:
     parts = [kind for kind in classes() if not issubclass(kind, Stage) and not OF_SETS.match(kind.__module__)]
     missing = [kind for kind in parts if not exported(kind) and kind.__module__ != "dcurate.llm.nemotron_pipeline"]

@@ -6,6 +6,7 @@ Packages of others announce their public modules by entry points; their names ar
 from __future__ import annotations
 
 import ast
+import difflib
 import importlib
 import importlib.util
 import sys
@@ -54,12 +55,30 @@ def attach(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], 
             if not extra:
                 raise
             raise missing_dependency(f"{package}.{name}", str(error), extra) from error
-        except AttributeError as error:
-            if package == "dcurate" and name[:1].isupper() and name in homes():
-                raise AttributeError(f"dcurate has no {name}; import it from {homes()[name]}") from error
-            raise
+        except AttributeError:
+            if name.startswith("_") or name in modules:
+                raise
+        # The name keeps Python from adding a suggestion to this one, which notebooks and 3.11 show, too.
+        raise AttributeError(f"{package} has no {name}{_suggested(package, name)}", name=name, obj=None)
 
     return get, list_names
+
+
+def _suggested(package: str, name: str) -> str:
+    """The end of a message that says where a public name is, or what a like one is called; empty if there is none."""
+    if not name[:1].isupper():
+        like = difflib.get_close_matches(name, dir(sys.modules[package]), n=1)
+        return f"; did you mean {like[0]!r}?" if like else ""
+    public = homes()
+    if name in public:
+        return f"; import it from {public[name]}"
+    by_lower = {public_name.lower(): public_name for public_name in public}
+    closest = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.8)
+    if not closest:
+        return ""
+    suggested = by_lower[closest[0]]
+    place = "" if public[suggested] == package else f" of {public[suggested]}"
+    return f"; did you mean {suggested!r}{place}?"
 
 
 def _defining_modules(package: str, file: str) -> dict[str, str]:
