@@ -35,6 +35,7 @@ from .errors import StageError as StageError
 from .frames.document import DocumentBatch as DocumentBatch
 from .groups.exact import ExactDuplicates as ExactDuplicates
 from .io.csv import CsvReader as CsvReader
+from .io.csv_writer import CsvWriter as CsvWriter
 from .io.document_reader import DocumentReader as DocumentReader
 from .io.document_writer import DocumentWriter as DocumentWriter
 from .io.jsonl_reader import JsonlReader as JsonlReader

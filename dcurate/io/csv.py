@@ -18,7 +18,7 @@ from dcurate.fs.compression import Lost, ending_of, head, salvage, unpack
 from dcurate.fs.errors import storage_errors
 from dcurate.fs.listing import open_unchanged, unchanged
 from dcurate.io import files
-from dcurate.io.csv_rows import BadRow, CsvRows, Dialect, first_record, parse, records
+from dcurate.io.csv_rows import BadRow, CsvRows, Dialect, check_signs, first_record, parse, records
 from dcurate.io.json_parse import remarks_on_rounded, rounded_in
 from dcurate.io.lines import check_lines, read_lines_of_range, read_whole
 from dcurate.io.source import FileReader
@@ -103,18 +103,7 @@ class CsvReader(FileReader):
     has_folder_columns: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        for setting, value in (("delimiter", self.delimiter), ("quote", self.quote), ("escape", self.escape)):
-            if value is not None and (
-                not isinstance(value, str) or len(value) != 1 or not value.isascii() or value in "\r\n\0"
-            ):
-                raise PipelineError(f"{self.name}: {setting}={value!r} must be one ASCII character")
-        if self.quote == self.delimiter:
-            raise PipelineError(f"{self.name}: delimiter and quote are both {self.quote!r}; they must differ")
-        if self.escape is not None and self.escape in (self.quote, self.delimiter):
-            raise PipelineError(
-                f"{self.name}: escape={self.escape!r} must differ from delimiter and quote; leave it out if quotes are "
-                "doubled"
-            )
+        check_signs(self.name, self.delimiter, self.quote, self.escape)
         if not isinstance(self.header, bool) and not files.is_names(self.header):
             raise PipelineError(f"{self.name}: header={self.header!r} must be True, False or a list of column names")
         if self.on_bad_line not in ("raise", "quarantine"):

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 
-from dcurate.errors import DataError
+from dcurate.errors import DataError, PipelineError
 
 #: A record behind the last one: a quote that is never closed swallows it.
 _END = b"dcurate-end"
@@ -35,6 +35,31 @@ class Dialect:
     quote: str = '"'
     multiline: bool = True
     escape: str | None = None
+
+
+def check_signs(stage: str, delimiter: str | None, quote: str, escape: str | None) -> None:
+    """Refuse signs that are not one ASCII character each, or that do not differ.
+
+    Args:
+        stage: name of the stage that has them, for the message.
+        delimiter: sign between values; None if it follows from names of files.
+        quote: sign around values.
+        escape: sign before quotes; None if these are doubled.
+
+    Raises:
+        PipelineError: they are.
+    """
+    for setting, value in (("delimiter", delimiter), ("quote", quote), ("escape", escape)):
+        if value is None and setting != "quote":
+            continue
+        if not isinstance(value, str) or len(value) != 1 or not value.isascii() or value in "\r\n\0":
+            raise PipelineError(f"{stage}: {setting}={value!r} must be one ASCII character")
+    if quote == delimiter:
+        raise PipelineError(f"{stage}: delimiter and quote are both {quote!r}; they must differ")
+    if escape is not None and escape in (quote, delimiter):
+        raise PipelineError(
+            f"{stage}: escape={escape!r} must differ from delimiter and quote; leave it out if quotes are doubled"
+        )
 
 
 class BadRow(NamedTuple):

@@ -48,7 +48,7 @@ RUNNING = f"{META_DIR}/running"
 STRAYS = f"{META_DIR}/strays"
 
 _OURS = re.compile(
-    r".+-[0-9a-f]{12}(-g\d+)?(-\d{4,})?\.((jsonl|tar)(\.(gz|bz2|zst|xz))?|parquet|chunks|vectors)"
+    r".+-[0-9a-f]{12}(-g\d+)?(-\d{4,})?\.((jsonl|csv|tsv|tar)(\.(gz|bz2|zst|xz))?|parquet|chunks|vectors)"
     r"|(audio|manifest)_\d{15}\.(tar|json)"
     r"|tokens(-g\d+)?-\d{5,}\.(bin|idx|ds(\.(index|metadata|loss))?|((cu_seqlens|loss)\.)?npy|csv\.gz|mds|parquet)"
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import inspect
 import json
 import math
@@ -17,6 +18,7 @@ from dcurate import (
     BatchKey,
     BloomDuplicates,
     CompositeStage,
+    CsvWriter,
     DcurateError,
     Decontaminate,
     DocumentBatch,
@@ -86,6 +88,7 @@ MADE: dict[str, Callable[[Path], Any]] = {
     "Decontaminate": lambda folder: Decontaminate(benchmark(folder)),
     "DocumentJoiner": lambda folder: [DocumentSplitter("\n"), DocumentJoiner("\n")],
     "DocumentSplitter": lambda folder: DocumentSplitter("\n"),
+    "CsvWriter": lambda folder: CsvWriter(str(folder / "out")),
     "DocumentWriter": lambda folder: DocumentWriter(str(folder / "out")),
     "Filter": lambda folder: Filter(lambda text: text is not None, "text"),
     "GeneralCommentToCodeFilter": lambda folder: GeneralCommentToCodeFilter("text/x-python"),
@@ -182,6 +185,14 @@ def plain(value: Any) -> Any:
     return "nan" if isinstance(value, float) and math.isnan(value) else value
 
 
+def written(path: Path) -> list[dict[str, Any]]:
+    """The rows of a file of an output."""
+    if path.suffix == ".parquet":
+        return list(pq.ParquetFile(path).read().to_pylist())
+    lines = path.read_text("utf-8").splitlines()
+    return list(csv.DictReader(lines)) if path.suffix == ".csv" else [json.loads(line) for line in lines]
+
+
 def rows_of(name: str, kind: pa.DataType, folder: Path) -> Any:
     """The rows that a part makes, or the kind of the error in which it ends."""
     folder.mkdir()
@@ -197,13 +208,7 @@ def rows_of(name: str, kind: pa.DataType, folder: Path) -> Any:
         found = [row for batch in result if isinstance(batch, DocumentBatch) for row in batch.to_arrow().to_pylist()]
     else:
         found = [
-            {**row, "file": str(path.relative_to(out))}
-            for path in sorted(out.rglob("*.*"))
-            for row in (
-                pq.ParquetFile(path).read().to_pylist()
-                if path.suffix == ".parquet"
-                else map(json.loads, path.read_text("utf-8").splitlines())
-            )
+            {**row, "file": str(path.relative_to(out))} for path in sorted(out.rglob("*.*")) for row in written(path)
         ]
     return [{name: plain(value) for name, value in row.items()} for row in found]
 
