@@ -201,27 +201,30 @@ def captioned(words, first=0, stop=10**6):
     return picture
 
 
-def test_text_is_the_share_of_its_lines_on_average_over_three_frames(tmp_path):
+def test_text_is_the_share_of_its_lines_on_average_over_up_to_three_frames(tmp_path):
     words = "A line of words below"
     left, top, right, bottom = ImageFont.load_default(28).getbbox(words)
     area = (right - left) * (bottom - top) / (288 * 512)
     texts = {
         "none": captioned(""),
         "all": captioned(words),
-        "middle": captioned(words, 30, 60),
-        "last frames, which none looks at": captioned(words, 85),
+        "middle": captioned(words, 60, 120),
+        "last frames, which none looks at": captioned(words, 170),
     }
     for name, pictures in texts.items():
-        (tmp_path / f"{name}.mp4").write_bytes(film("mpeg4", frames=90, gop=30, pictures=pictures))
+        (tmp_path / f"{name}.mp4").write_bytes(film("mpeg4", frames=180, gop=30, pictures=pictures))
     paths = [str(tmp_path / f"{name}.mp4") for name in texts]
     look = other(text=True)
-    rows = look({"media_ref": ref_array([*map(Ref, paths), Ref(paths[2], start_s=1.2, stop_s=2.4)])})
-    without, whole, middle, last, clip = (row["text"] for row in rows)
+    rows = look(
+        {"media_ref": ref_array([*map(Ref, paths), Ref(paths[2], start_s=2.4, stop_s=4.8), Ref(paths[2], stop_s=5.0)])}
+    )
+    without, whole, middle, last, clip, two = (row["text"] for row in rows)
     assert without < 0.1 * area
     assert 0.5 * area < whole < 2.5 * area
     assert middle == pytest.approx(whole / 3, rel=0.3)
     assert last == pytest.approx(without, abs=0.1 * area)
     assert clip == pytest.approx(whole, rel=0.3)
+    assert two == pytest.approx(whole / 2, rel=0.3)
     cut = (tmp_path / "all.mp4").read_bytes()
     [alone] = other(text=True)({"bytes": [cut]})
     assert alone["text"] == whole
