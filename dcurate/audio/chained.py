@@ -1,4 +1,7 @@
-"""Ogg files with several recordings one after the other, as those of live streams: they are heard as one."""
+"""Ogg and MP3 files with several recordings one after the other: they are heard as one.
+
+Ogg files of live streams are such, and MP3 files that were joined byte by byte.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,18 @@ from typing import Any, BinaryIO, cast
 import numpy as np
 import numpy.typing as npt
 
+from dcurate.audio.headers.mpeg import tag_bytes, tagged_bytes
 from dcurate.audio.headers.ogg import OggLinks
+from dcurate.media.heads import File
 from dcurate.media.streams import Section
 
 #: Bytes of the header of a page, and of the largest table of lengths behind it.
 _HEADER, _TABLE = 27, 255
+#: Bytes of some frames of MP3 in a row, and of a tag of ID3v1; recordings of a file at most.
+_FRAMES, _OLD_TAG, _MOST_LINKS = 2**13, 128, 1000
 
 
-def link_starts(source: BinaryIO) -> list[int]:
+def ogg_starts(source: BinaryIO) -> list[int]:
     """Return the places where the recordings of an Ogg file begin; pages behind damage are of the last one.
 
     Args:
@@ -33,6 +40,31 @@ def link_starts(source: BinaryIO) -> list[int]:
     return links.starts
 
 
+def mp3_starts(source: BinaryIO) -> list[int]:
+    """Return the places where the recordings of an MP3 file begin, by the sizes that their tags of Xing or VBRI give.
+
+    A recording without such a tag, and bytes that no recording begins with, are of the one before.
+
+    Args:
+        source: the open file; it is left where it was.
+    """
+    before, size = source.tell(), source.seek(0, io.SEEK_END)
+    starts, at = list[int](), 0
+    while at < size and len(starts) < _MOST_LINKS:
+        source.seek(at)
+        tags = tag_bytes(source.read(_FRAMES))  # before the first frame, maybe with pictures
+        source.seek(at + tags)
+        found = tagged_bytes(File(source.read(_FRAMES), size - at - tags))
+        if found is None or (starts and found[0]):
+            break
+        starts.append(at)
+        at += tags + sum(found)
+        source.seek(at)
+        at += _OLD_TAG if source.read(3) == b"TAG" else 0
+    source.seek(before)
+    return starts
+
+
 class ChainedSound:
     """Recordings one after the other, with those parts of soundfile's interface that `dcurate.audio.decode` uses.
 
@@ -42,12 +74,13 @@ class ChainedSound:
         read: opens a file of one recording.
     """
 
-    format, subtype = "OGG", "CHAINED"
+    subtype = "CHAINED"
 
     def __init__(self, source: BinaryIO, starts: list[int], read: Callable[[BinaryIO], Any]) -> None:
         self._stops = [*starts[1:], source.seek(0, io.SEEK_END)]
         self._source, self._starts, self._read = source, starts, read
         self._number, self._decoder = 0, self._open(0)
+        self.format = self._decoder.format
         self.samplerate, self.channels = self._decoder.samplerate, self._decoder.channels
         #: Not known, or more than any if the rest has another rate or number of channels.
         self.frames = 0

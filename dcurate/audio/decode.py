@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, cast
 import numpy as np
 import numpy.typing as npt
 
-from dcurate.audio.chained import ChainedSound, link_starts
+from dcurate.audio.chained import ChainedSound, mp3_starts, ogg_starts
 from dcurate.audio.containers import no_track, open_container
 from dcurate.audio.headers.formats import read_header
 from dcurate.audio.headers.mpeg import tag_bytes
@@ -226,9 +226,7 @@ class Sound:
                 if place is not None:
                     self.source = cast("BinaryIO", Overlaid(self.source, place, _TO_THE_END))
                 return _reader()(self.source)
-            if decoder.format == "OGG":
-                return self._chained() or decoder
-            return decoder
+            return self._chained(decoder.format) or decoder
         except library.LibsndfileError as error:
             head = _head(self.source)
             self.source.seek(0)
@@ -237,10 +235,13 @@ class Sound:
             read_header(head)  # which may know better what is wrong
             raise MediaError("damaged", str(error).rpartition(": ")[2]) from error
 
-    def _chained(self) -> ChainedSound | None:
+    def _chained(self, kind: str) -> ChainedSound | None:
         """The decoder of several recordings one after the other."""
-        place = self.source.tell()
-        starts = link_starts(self.source) if is_chained(_head(self.source).data, _end(self.source)) else []
+        place, starts = self.source.tell(), list[int]()
+        if kind == "MP3":
+            starts = mp3_starts(self.source)
+        elif kind == "OGG" and is_chained(_head(self.source).data, _end(self.source)):
+            starts = ogg_starts(self.source)
         self.source.seek(place)  # where the decoder goes on
         return ChainedSound(self.source, starts, _reader()) if len(starts) > 1 else None
 

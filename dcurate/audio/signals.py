@@ -54,8 +54,8 @@ class AudioSignals(SoundStage):
 
     * ``decoded_s``: seconds of sound. ``truncated``: the file ends early or is damaged, and what is left was measured.
       An Ogg file also ends early without the flag of its last page, as a live stream that was stopped may: one that was
-      cut between two pages is the same. Recordings one after the other in an Ogg file are heard as one, up to the first
-      with another rate or number of channels, where it ends early.
+      cut between two pages is the same. Recordings one after the other in an Ogg or MP3 file are heard as one, up to
+      the first with another rate or number of channels, where it ends early.
     * ``peak_db``: level of the largest sample, in dB of full scale; ``true_peak_db``: also of those between samples, by
       4 times oversampling (ITU-R BS.1770-4, annex 2), in dBTP. Silence has -120.
     * ``clipped``: share of samples at full scale or beyond, or in flat tops: three or more equal samples in a row at

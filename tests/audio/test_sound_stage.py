@@ -342,6 +342,28 @@ def test_recordings_one_after_the_other_in_an_ogg_file_are_heard_as_one(chain, s
     assert np.array_equal(np.concatenate(part), alone[start:stop])
 
 
+TAGS = st.sampled_from([b"", b"ID3\4\0\0\0\0\1\0" + bytes(128), b"ID3\4\0\0\0\2\1\0" + bytes(2**15 + 128)])
+PIECES = st.lists(st.tuples(TAGS, st.integers(3_000, 30_000), st.booleans()), min_size=1, max_size=4)
+
+
+@given(PIECES, st.sampled_from([b"", bytes(1000), b"\xff" * 1000, b"ID3"]))
+@settings(max_examples=20, deadline=None)
+def test_mp3_files_that_were_joined_are_heard_as_one(pieces, junk):
+    """Also with tags between them, and with what is no recording behind them."""
+    files = [
+        tag + encoded(recording(frames / RATE), "MP3") + (b"TAG" + bytes(125) if is_tagged else b"")
+        for tag, frames, is_tagged in pieces
+    ]
+    alone = np.concatenate([window.copy() for file in files for window in Sound(io.BytesIO(file)).windows(0, None)])
+    assert len(alone) == sum(frames for _, frames, _ in pieces)
+    sound = Sound(io.BytesIO(b"".join(files) + junk))
+    assert np.array_equal(np.concatenate([window.copy() for window in sound.windows(0, None)]), alone)
+    assert not sound.truncated
+    slower = Sound(io.BytesIO(b"".join(files) + encoded(recording(1, 16_000), "MP3", 16_000)))
+    assert sum(len(window) for window in slower.windows(0, None)) == len(alone)
+    assert slower.truncated
+
+
 def test_flac_whose_header_does_not_say_its_length_is_whole():
     data = bytearray(encoded(recording(20), "FLAC"))
     data[21] &= 0xF0

@@ -85,6 +85,14 @@ def read_mp3(file: File) -> AudioHeader | None:
     )
 
 
+def tagged_bytes(file: File) -> tuple[int, int] | None:
+    """Where the first frame of an MP3 file begins, and the bytes from there on that its tag gives; None without."""
+    at = _first(file, tag_bytes(file.data))
+    frame = _frame(file.data, at) if at >= 0 else None
+    size = 0 if frame is None else _tagged(file.data[at : at + frame.size], frame)[2]
+    return (at, size) if size else None
+
+
 def _estimate(file: File, at: int, frame: _MpegFrame) -> float:
     """The duration, in seconds, if all frames are as large as the first ones: the same from a head as from a file."""
     count = place = 0
