@@ -35,10 +35,10 @@ class AudioInfo(FileStage):
     row refers to a segment, the last two are those of the segment.
 
     The duration of an MP3 file is that of its Xing or VBRI tag, or else an estimate from its size and the frames
-    in its first 64 KiB. The sample rate of Opus is that of what was encoded, if Opus decodes to it, else 48,000. An Ogg
-    file with several recordings has no duration. A WAV file of a stream, with a size of 0 or 2**32 - 1, is as long as
-    its bytes. A FLAC file that was cut is not noticed, as its header is whole, nor an Ogg file that was cut between two
-    pages; stages that decode notice both.
+    in its first 64 KiB; of MP3 files that were joined, it is that of the first. The sample rate of Opus is that of what
+    was encoded, if Opus decodes to it, else 48,000. An Ogg file with several recordings has no duration. A WAV file of
+    a stream, with a size of 0 or 2**32 - 1, is as long as its bytes. A FLAC file that was cut is not noticed, as its
+    header is whole, nor an Ogg file that was cut between two pages; stages that decode notice both.
 
     Of a file of more than 128 KiB, in a folder or a plain tar archive, the first 64 KiB are fetched, of Ogg also the
     last, and all of it only if its header is longer or, as in some MP4 files, at the end.
