@@ -129,7 +129,7 @@ MADE: dict[str, list[Callable[[], Any]]] = {
     "SampleFraction": [],
     "SampleRows": [],
     "StaticEmbedder": [lambda: dcurate.models.StaticEmbedder("m")],
-    "JoinAnnotations": [],
+    "JoinTable": [],
     "SampleStrata": [lambda: dcurate.datasets.SampleStrata(5, ["language"])],
     "SentenceTransformerModel": [lambda: dcurate.models.SentenceTransformerModel("m")],
     "TableReader": [],

@@ -2,7 +2,7 @@
 
 from .blend import Blend as Blend
 from .contract import CheckSchema as CheckSchema
-from .join import JoinAnnotations as JoinAnnotations
+from .join import JoinTable as JoinTable
 from .rebatch import Rebatch as Rebatch
 from .shuffle import SampleFraction as SampleFraction
 from .shuffle import SampleRows as SampleRows

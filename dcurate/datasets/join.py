@@ -1,10 +1,13 @@
-"""Rows of a dataset with the columns that another dataset has for the same key."""
+"""Rows of a dataset joined with those that a table has for the same key."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal, get_args
 
 import numpy as np
+import pyarrow as pa
 
 from dcurate.core.batch import FileGroup, Rejection
 from dcurate.core.stage import CompositeStage, ProcessingStage, SourceStage, Spec, Stage
@@ -15,28 +18,37 @@ from dcurate.frames.columns import column_of, numbers, rows_at, with_values
 from dcurate.frames.document import DocumentBatch
 from dcurate.io.files import is_names
 from dcurate.io.partition import parse_bytes
+from dcurate.shuffle.chunks import Ints
 from dcurate.shuffle.keyed import DATASET
 
+#: Which documents come out.
+How = Literal["inner", "left", "anti"]
 #: Reasons of rows that are left out.
-NO_KEY, NO_MATCH, ANNOTATION, CONTRADICTORY = "no key", "no annotation", "annotation", "contradictory annotations"
+NO_KEY, NO_MATCH, MATCH = "no key", "no match", "match"
+TABLE_ROW, CONTRADICTORY = "row of the table", "contradictory rows of the table"
 
 
 @dataclass
-class JoinAnnotations(CompositeStage[FileGroup, DocumentBatch]):
-    """Start a pipeline with the documents that a dataset of annotations names, with its columns; out of core.
+class JoinTable(CompositeStage[FileGroup, DocumentBatch]):
+    """Start a pipeline with documents joined with a table by key, such as labels, a blocklist or licences; out of core.
 
     Args:
         documents: a reader of the documents.
-        annotations: a reader of rows with the key and the annotations, such as published labels.
-        key_field: the column that both have, such as ``"id"`` or ``"url"``; keys are equal if their values and types
-            are.
-        fields: the columns of the annotations to add.
+        table: a reader of rows with the key and the columns to add, such as published labels.
+        key_field: the column with the key, such as ``"id"`` or ``"url"``, or a list of several; keys are equal if their
+            values and types are.
+        fields: the columns of the table to add; none by default.
+        how: ``"inner"`` for the documents whose key is in the table; ``"left"`` for all, with nulls where it is not;
+            ``"anti"`` for those whose key is not in it, as with a blocklist.
+        table_key_field: the same columns as the table calls them, if it does so differently.
         blocksize: target bytes of a batch in memory.
         name: name of the stage.
 
-    Rows come in an order that depends only on their keys. Documents without an annotation are dropped as ``no
-    annotation``, those with several that differ as ``contradictory annotations``, rows without a key as ``no key``.
-    Rows of annotations never come out: they are counted as dropped, as ``annotation``.
+    Rows come in an order that depends only on their keys. A document comes out once at most: rows of the table with
+    one key must agree in ``fields``, or the document is dropped as ``contradictory rows of the table``. Others are
+    dropped as ``no match`` or, by ``"anti"``, as ``match``. Rows of the table without a key, and with ``"inner"``
+    documents without one, are dropped as ``no key``. Rows of the table never come out: they are counted as dropped, as
+    ``row of the table``.
 
     Raises:
         PipelineError: not two readers, or not the names of columns.
@@ -44,94 +56,140 @@ class JoinAnnotations(CompositeStage[FileGroup, DocumentBatch]):
 
     Examples:
         >>> from dcurate import JsonlReader, ParquetReader
-        >>> join = JoinAnnotations(JsonlReader("web"), ParquetReader("labels"), key_field="url", fields=["topic"])
+        >>> join = JoinTable(JsonlReader("web"), ParquetReader("labels"), key_field="url", fields=["topic"])
         >>> [stage.name for stage in join.decompose()]
-        ['join_annotations_readers', 'join_annotations_selected', 'join_annotations']
+        ['join_table_readers', 'join_table_selected', 'join_table']
+        >>> blocked = JoinTable(JsonlReader("web"), ParquetReader("blocked"), "url", how="anti", table_key_field="page")
     """
 
     documents: Reader
-    annotations: Reader
-    key_field: str
-    fields: list[str]
+    table: Reader
+    key_field: str | list[str]
+    fields: list[str] = field(default_factory=list)
+    how: How = "inner"
+    table_key_field: str | list[str] | None = None
     blocksize: int | str = "128MiB"
-    name: str = "join_annotations"
+    name: str = "join_table"
+
+    several: ClassVar[tuple[str, ...]] = ("key_field", "table_key_field")
 
     def __post_init__(self) -> None:
-        for argument, reader in (("documents", self.documents), ("annotations", self.annotations)):
+        for argument, reader in (("documents", self.documents), ("table", self.table)):
             if not isinstance(reader, SourceStage):
                 raise PipelineError(
                     f"{self.name}: {argument}={reader!r} is not a reader; give one, such as JsonlReader"
                 )
-        if not isinstance(self.key_field, str) or not is_names(self.fields) or self.key_field in self.fields:
+        if self.how not in get_args(How):
+            raise PipelineError(f"{self.name}: how={self.how!r} is not one of {listed(get_args(How))}")
+        keys, table_keys = _names(self.key_field), _names(self.table_key_field)
+        if not is_names(keys) or not _are_names(self.fields) or set(keys) & set(self.fields):
             raise PipelineError(
                 f"{self.name}: key_field={self.key_field!r} and fields={self.fields!r} must be the column of the "
-                "key and a list of other columns"
+                "key, or a list of several, and a list of other columns"
+            )
+        if self.table_key_field is not None and (not is_names(table_keys) or len(table_keys) != len(keys)):
+            raise PipelineError(
+                f"{self.name}: table_key_field={self.table_key_field!r} must name as many columns as "
+                f"key_field={self.key_field!r}, in the same order"
+            )
+        if (self.how == "anti") == bool(self.fields) and self.how != "inner":
+            advice = "no document that comes out has a row of the table" if self.fields else "nothing is to be added"
+            raise PipelineError(
+                f"{self.name}: with how={self.how!r} and fields={self.fields!r} {advice}; "
+                f"{'leave fields out' if self.fields else 'name the columns to add'}"
             )
         parse_bytes(self.blocksize, f"{self.name}: blocksize")
 
     def decompose(self) -> list[Stage]:
+        keys = _names(self.key_field)
+        fields = list(self.fields)
+        select = SelectJoined(
+            keys, _names(self.table_key_field) or keys, fields, self.how, name=f"{self.name}_selected"
+        )
         return [
-            Readers([self.documents, self.annotations], name=f"{self.name}_readers"),
-            SelectJoined(self.key_field, list(self.fields), name=f"{self.name}_selected"),
-            RowsByKey(
-                [self.key_field], MatchAnnotations(list(self.fields), name=self.name), self.blocksize, name=self.name
-            ),
+            Readers([self.documents, self.table], name=f"{self.name}_readers"),
+            select,
+            RowsByKey(keys, MatchRows(fields, self.how, name=self.name), self.blocksize, name=self.name),
         ]
+
+
+def _names(given: str | list[str] | None) -> list[str]:
+    return [given] if isinstance(given, str) else list(given or ())
+
+
+def _are_names(fields: list[str]) -> bool:
+    return fields == [] or is_names(fields)
 
 
 @dataclass
 class SelectJoined(ProcessingStage[DocumentBatch, DocumentBatch]):
-    """Leaves out rows without a key, and columns of annotations that nobody asked for."""
+    """Leaves out rows that nothing can match, and columns of the table that nobody asked for."""
 
-    key_field: str
+    keys: list[str]
+    table_keys: list[str]
     fields: list[str]
+    how: How
     name: str = "select_joined"
 
     def inputs(self) -> Spec:
-        return [], [self.key_field]
+        return [], list(self.keys)
 
     def columns_read(self) -> None:
-        """None: of annotations any columns may be asked for, and documents may have none of these."""
+        """None: of the table any columns may be asked for, and documents may have none of these."""
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
         table = task.to_arrow()
-        annotations = table.num_rows > 0 and int(numbers(table, DATASET)[0]) == 1
-        if annotations:
-            for column in self.fields:
-                column_of(table, column)  # which says that it is missing
-            table = table.select([self.key_field, *self.fields, DATASET])
+        of_table = table.num_rows > 0 and int(numbers(table, DATASET)[0]) == 1
+        if of_table:
+            names = [*self.table_keys, *self.fields, DATASET]
+            columns = [column_of(table, name) for name in names]  # which says that one is missing
+            table = pa.Table.from_arrays(columns, [*self.keys, *self.fields, DATASET])
         elif taken := [name for name in self.fields if name in table.column_names]:
             raise PipelineError(
                 f"{self.name}: the documents have {listed(taken)} already; rename the columns of one dataset, or leave "
                 "them out of fields="
             )
-        known = np.asarray(column_of(table, self.key_field).is_valid())
+        known = np.logical_and.reduce([np.asarray(column_of(table, key).is_valid()) for key in self.keys])
+        if self.how != "inner" and not of_table:
+            known[:] = True
         return task.with_data(table).keep(known, self.name, NO_KEY)
 
 
 @dataclass
-class MatchAnnotations(ProcessingStage[DocumentBatch, DocumentBatch]):
-    """Adds to documents what annotations of the same key say."""
+class MatchRows(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """Keeps or drops documents by rows of the table with the same key, and adds what these say."""
 
     fields: list[str]
-    name: str = "match_annotations"
+    how: How
+    name: str = "match_rows"
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
         table = task.to_arrow()
         if not table.num_rows:
             return task
         table, groups = in_groups(table)
-        is_annotation = numbers(table, DATASET) == 1
-        annotations, documents = np.flatnonzero(is_annotation), np.flatnonzero(~is_annotation)
-        first, differ = first_and_differing(table, annotations, groups, self.fields)
+        is_of_table = numbers(table, DATASET) == 1
+        rows, documents = np.flatnonzero(is_of_table), np.flatnonzero(~is_of_table)
+        first, differ = first_and_differing(table, rows, groups, self.fields)
         source, differs = first[groups[documents]], differ[groups[documents]]
         unwanted = {DATASET, *self.fields} & set(table.column_names)
         content = rows_at(table.drop_columns(sorted(unwanted)), documents)
-        rows = rows_at(table, np.maximum(source, 0))
-        for name in self.fields if len(annotations) else ():
-            content = with_values(content, name, rows, name)
-        matched = task.with_data(content).keep(source >= 0, self.name, NO_MATCH)
-        agreed = matched.with_data(matched.to_arrow()).keep(~differs[source >= 0], self.name, CONTRADICTORY)
-        taken = (Rejection(self.name, ANNOTATION, len(annotations), 0),) if len(annotations) else ()
+        matches = _taken(table, source, self.fields)
+        for name in matches.column_names:
+            content = with_values(content, name, matches, name)
+        has_match = source >= 0
+        wanted = {"inner": has_match, "left": np.ones_like(has_match), "anti": ~has_match}[self.how]
+        reason = MATCH if self.how == "anti" else NO_MATCH
+        matched = task.with_data(content).keep(wanted, self.name, reason)
+        agreed = matched.with_data(matched.to_arrow()).keep(~differs[wanted], self.name, CONTRADICTORY)
+        taken = (Rejection(self.name, TABLE_ROW, len(rows), 0),) if len(rows) else ()
         agreed.rejections = (*taken, *matched.rejections, *agreed.rejections)
         return agreed
+
+
+def _taken(table: pa.Table, rows: Ints, fields: Sequence[str]) -> pa.Table:
+    """The columns in the given rows, with nulls for -1; nothing but nulls where no row of the table has a key."""
+    places = pa.array(np.maximum(rows, 0), mask=rows < 0)
+    nulls = pa.nulls(table.num_rows)
+    columns = [table[name] if name in table.column_names else nulls for name in fields]
+    return pa.Table.from_arrays(columns, list(fields)).take(places) if fields else pa.table({})

@@ -115,7 +115,8 @@ def first_and_differing(
     if len(rows):
         occupied, starts = np.unique(groups[rows], return_index=True)
         first[occupied] = rows[starts]
-        content = row_keys(rows_at(table, rows), fields, 0)
-        before = np.repeat(starts, np.diff(np.append(starts, len(rows))))
-        differ[groups[rows][(content != content[before]).any(axis=1)]] = True
+        if fields:
+            content = row_keys(rows_at(table, rows), fields, 0)
+            before = np.repeat(starts, np.diff(np.append(starts, len(rows))))
+            differ[groups[rows][(content != content[before]).any(axis=1)]] = True
     return first, differ

@@ -13,8 +13,17 @@ from dask.distributed import LocalCluster
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcurate import DaskExecutor, DataError, InlineExecutor, JsonlReader, ParquetReader, Pipeline, PipelineError
-from dcurate.datasets import JoinAnnotations
+from dcurate import (
+    DaskExecutor,
+    DataError,
+    InlineExecutor,
+    JsonlReader,
+    JsonlWriter,
+    ParquetReader,
+    Pipeline,
+    PipelineError,
+)
+from dcurate.datasets import JoinTable
 
 pytestmark = pytest.mark.cluster
 
@@ -32,7 +41,7 @@ def jsonl(folder: Path, rows: list[Row], files: int = 1) -> JsonlReader:
 def joined(
     documents: Any, annotations: Any, executor: Any = None, key_field: str = "url", **settings: Any
 ) -> tuple[list[Row], dict[str, int]]:
-    join = JoinAnnotations(documents, annotations, key_field, ["topic", "score"], **settings)
+    join = JoinTable(documents, annotations, key_field, ["topic", "score"], **settings)
     result = Pipeline("join", stages=[join]).run(executor or InlineExecutor(), observers=[])
     dropped: dict[str, int] = {}
     for stage in result.report.stages:
@@ -64,7 +73,7 @@ def test_documents_get_the_annotations_of_their_key_and_others_are_counted(tmp_p
         {"url": "a", "text": "one", "n": [1], "topic": "x", "score": 1},
         {"url": "a", "text": "five", "n": [5], "topic": "x", "score": 1},
     ]
-    assert dropped == {"no key": 2, "annotation": 5, "no annotation": 1, "contradictory annotations": 1}
+    assert dropped == {"no key": 2, "row of the table": 5, "no match": 1, "contradictory rows of the table": 1}
 
 
 KEYS = st.one_of(st.none(), st.sampled_from("abcdefg"))
@@ -101,6 +110,74 @@ def test_a_join_is_that_of_dictionaries_and_conserves_rows(
     assert len(rows) + sum(dropped.values()) == len(documents) + len(annotations)
 
 
+PAIRS = st.tuples(st.none() | st.sampled_from("ab"), st.none() | st.integers(0, 1))
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(PAIRS, min_size=1, max_size=8),
+    st.lists(st.tuples(PAIRS, st.sampled_from("xy")), min_size=1, max_size=6),
+    st.sampled_from(["inner", "left", "anti"]),
+    st.sampled_from([1000, "128MiB"]),
+)
+def test_joins_by_several_columns_of_other_names_are_those_of_dictionaries(
+    tmp_path_factory: pytest.TempPathFactory, documents: Any, table: Any, how: Any, blocksize: Any
+) -> None:
+    folder = tmp_path_factory.mktemp("pairs")
+    rows: list[Row] = [{"site": site, "n": n, "text": f"t{at}"} for at, (site, n) in enumerate(documents)]
+    side: list[Row] = [{"text": site, "page": n, "licence": licence} for (site, n), licence in table]
+    licences: dict[Any, set[str]] = {}
+    for key, licence in table:
+        if None not in key:
+            licences.setdefault(key, set()).add(licence)
+    fields = [] if how == "anti" else ["licence"]
+    expected = {}
+    for row in rows:
+        matches = licences.get((row["site"], row["n"]), set())
+        if (how == "inner" and len(matches) == 1) or (how == "left" and len(matches) < 2):
+            expected[row["text"]] = {**row, "licence": next(iter(matches), None)}
+        elif how == "anti" and not matches:
+            expected[row["text"]] = row
+    join = JoinTable(
+        jsonl(folder / "d", rows, 2),
+        jsonl(folder / "t", side, 2),
+        ["site", "n"],
+        fields,
+        how,
+        ["text", "page"],
+        blocksize=blocksize,
+    )
+    result = Pipeline("join", stages=[join]).run(InlineExecutor(), observers=[])
+    made = [row for batch in result for row in batch.to_arrow().to_pylist()]  # type: ignore[attr-defined]
+    assert {row["text"]: row for row in made} == expected
+    assert sum(sum(stage.dropped.values()) for stage in result.report.stages) == len(rows) + len(side) - len(made)
+
+
+def test_a_blocklist_takes_out_its_documents_and_an_allowlist_all_others(tmp_path: Path) -> None:
+    documents = jsonl(tmp_path / "d", DOCUMENTS)
+    blocked = jsonl(tmp_path / "b", [{"page": "a"}, {"page": "a"}, {"page": "q"}])
+    for how, texts in (("anti", ["four", "three", "two"]), ("inner", ["five", "one"])):
+        join = JoinTable(documents, blocked, "url", how=how, table_key_field="page")  # type: ignore[arg-type]
+        writer = JsonlWriter(str(tmp_path / how))
+        result = Pipeline("join", stages=[join, writer]).run(InlineExecutor(), observers=[])
+        lines = [line for path in (tmp_path / how).glob("*.jsonl") for line in path.read_text().splitlines()]
+        assert sorted(json.loads(line)["text"] for line in lines) == texts
+        assert set(lines) <= {json.dumps(row) for row in DOCUMENTS}, "rows are written as they came"
+        assert result.report.stages[-2].dropped["match" if how == "anti" else "row of the table"] in (2, 3)
+
+
+def test_columns_of_a_left_join_have_their_types_where_nothing_matches(tmp_path: Path) -> None:
+    labels = ParquetReader(str(tmp_path / "labels.parquet"))
+    pq.write_table(pa.table({"url": ["q"], "grade": pa.array([1], pa.int8())}), tmp_path / "labels.parquet")
+    documents = jsonl(tmp_path / "d", [{"url": f"u{number}", "text": "t" * 99} for number in range(200)], 3)
+    join = JoinTable(documents, labels, "url", ["grade"], "left", blocksize=2000)
+    result = Pipeline("join", stages=[join]).run(InlineExecutor(), observers=[])
+    tables = [batch.to_arrow() for batch in result]  # type: ignore[attr-defined]
+    assert len(tables) > 2
+    assert {str(table.schema.field("grade").type) for table in tables} == {"int8"}
+    assert sum(table["grade"].null_count for table in tables) == 200
+
+
 def test_a_join_is_the_same_for_any_files_batches_and_workers(cluster: LocalCluster, tmp_path: Path) -> None:
     documents = [{"url": f"u{number}", "text": "t" * (number % 9)} for number in range(300)]
     annotations = [{"url": f"u{number * 3}", "topic": "abc"[number % 3], "score": number} for number in range(150)]
@@ -125,7 +202,15 @@ def test_columns_that_are_missing_or_there_already_are_one_sentence(tmp_path: Pa
 
 def test_wrong_settings_are_one_sentence() -> None:
     reader = JsonlReader("x")
-    with pytest.raises(PipelineError, match="annotations='x' is not a reader"):
-        JoinAnnotations(reader, "x", "url", ["topic"])  # type: ignore[arg-type]
-    with pytest.raises(PipelineError, match="must be the column of the key and a list of other columns"):
-        JoinAnnotations(reader, reader, "url", ["url"])
+    with pytest.raises(PipelineError, match="table='x' is not a reader"):
+        JoinTable(reader, "x", "url", ["topic"])  # type: ignore[arg-type]
+    with pytest.raises(PipelineError, match="must be the column of the key, or a list"):
+        JoinTable(reader, reader, "url", ["url"])
+    for arguments, message in (
+        ({"fields": ["a"], "how": "anti"}, "no document that comes out has a row of the table; leave fields out"),
+        ({"how": "left"}, "nothing is to be added; name the columns to add"),
+        ({"how": "outer"}, "how='outer' is not one of 'inner', 'left'"),
+        ({"table_key_field": ["a", "b"]}, "must name as many columns as key_field='url'"),
+    ):
+        with pytest.raises(PipelineError, match=message):
+            JoinTable(reader, reader, "url", **arguments)

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcurate import DataError, DocumentBatch, InlineExecutor, JsonlReader, JsonlWriter, Pipeline, PipelineError
-from dcurate.datasets import JoinAnnotations
+from dcurate.datasets import JoinTable
 from dcurate.learn import CheckLabels, LabelSchema
 
 Row = dict[str, Any]
@@ -128,7 +128,7 @@ def test_a_check_may_follow_a_join(tmp_path: Path) -> None:
     documents, annotations = tmp_path / "documents.jsonl", tmp_path / "annotations.jsonl"
     documents.write_text('{"id": 1, "text": "one"}\n{"id": 2, "text": "two"}\n{"id": 3, "text": "one"}\n')
     annotations.write_text("".join(f'{{"id": {n}, "quality": {n}, "kind": "a"}}\n' for n in (1, 2, 3)))
-    join = JoinAnnotations(JsonlReader(str(documents)), JsonlReader(str(annotations)), "id", ["quality", "kind"])
+    join = JoinTable(JsonlReader(str(documents)), JsonlReader(str(annotations)), "id", ["quality", "kind"])
     result = Pipeline("join", stages=[join, CheckLabels(SCHEMA)]).run(InlineExecutor(), observers=[])
     rows = [row for batch in result for row in batch.to_arrow().to_pylist()]  # type: ignore[attr-defined]
     assert rows == [{"id": 2, "text": "two", "quality": 2, "kind": "a"}]

@@ -134,7 +134,7 @@ NOT_HERE = {
         "needs a model",
     ),
     **dict.fromkeys(["TokenCountFilter", "TokenizerFertilityFilter"], "needs a tokenizer"),
-    **dict.fromkeys(["Blend", "CheckSchema", "JoinAnnotations", "NumberFilter", "NumberRangeFilter"], "reads no text"),
+    **dict.fromkeys(["Blend", "CheckSchema", "JoinTable", "NumberFilter", "NumberRangeFilter"], "reads no text"),
     **dict.fromkeys(["RemoveIds", "ScoreBuckets", "SemanticDuplicates"], "reads no text"),
     "HistogramFilter": "fetches its tables",
     "TableWriter": "tests/io/test_lakehouse.py",
