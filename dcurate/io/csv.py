@@ -290,6 +290,11 @@ class CsvReader(FileReader):
         count = sum(1 for _ in records(body.data, self._dialect(part.path)))
         return [replace(part, rows=(0, count + len(body.bad)))]
 
+    def _first_rows(self, part: FilePart, most: int) -> tuple[tuple[FilePart, ...], int]:
+        body = self._body(replace(part, rows=(0, most)), self._named(part))
+        count = sum(1 for _ in records(body.data, self._dialect(part.path))) + len(body.bad)
+        return (replace(part, rows=(0, count)),), count
+
     def _cut(self, file: files.SourceFile, target: int) -> list[int]:
         if self.newlines_in_values or ending_of(file.path):
             return []

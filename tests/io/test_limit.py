@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from dcurate import (
     CsvReader,
+    DataError,
     DocumentReader,
     InlineExecutor,
     JsonlReader,
@@ -25,6 +26,7 @@ from dcurate import (
     ParquetWriter,
     Pipeline,
 )
+from dcurate.fs.compression import packing
 from tests.io.test_lakehouse import FORMATS, Place
 
 
@@ -136,3 +138,20 @@ def test_head_reads_no_further_than_the_limit(tmp_path: Path) -> None:
     parquet(tmp_path / "a", list(range(9)))
     head = Pipeline("read", stages=[ParquetReader(str(tmp_path), limit=4)]).head(6)
     assert head.to_arrow()["n"].to_pylist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("kind", [CsvReader, JsonlReader, DocumentReader])
+@pytest.mark.parametrize("ending", [".gz", ".bz2", ".xz", ".zst"])
+def test_a_limit_reads_no_further_into_packed_files_than_its_rows_need(kind: Any, ending: str, tmp_path: Path) -> None:
+    rows = 40_000
+    if kind is JsonlReader:
+        path, content = tmp_path / f"a.jsonl{ending}", "".join(f'{{"n": {n * 7919}}}\n' for n in range(rows))
+    else:
+        path, content = tmp_path / f"a.csv{ending}", "n\n" + "".join(f"{n * 7919}\n" for n in range(rows))
+    with path.open("wb") as target, packing(target, ending) as file:
+        file.write(content.encode() * 20)
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) - 40])  # where it breaks off, a whole file is not read
+    assert [int(n) for n in read(kind(str(path), limit=5))] == [n * 7919 for n in range(5)]
+    with pytest.raises(DataError, match="is truncated or not a"):
+        read(kind(str(path)))
