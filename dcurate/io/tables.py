@@ -88,7 +88,8 @@ def check_plain(table: Any, shown: str) -> None:
         named = ", ".join(sorted(features)) or "column mapping"
         raise DataError(
             f"{shown!r} is a table of Delta Lake with {named}, so its files alone do not say which rows it has; "
-            "give its rows as initial_tasks"
+            "give its rows as initial_tasks, with deltalake: QueryBuilder().register('rows', DeltaTable(path))"
+            ".execute('SELECT * FROM rows')"
         )
 
 
