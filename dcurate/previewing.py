@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ def peek(
     r"""Return the first rows of a corpus and their schema, in about a second whatever its size.
 
     Only these rows are read, and the heads of a few other files for their types. Lines that cannot be read are left
-    out.
+    out, unless there are no others.
 
     Args:
         source: files, directories or globs of JSON Lines, Parquet and CSV, local or URLs; or a reader.
@@ -51,7 +52,10 @@ def peek(
         return Pipeline("peek", stages=[source]).head(n)
     paths = as_list([str(source)] if isinstance(source, str | Path) else list(source))
     reader = DocumentReader(paths, on_bad_line="quarantine", storage_options=storage_options)
-    return Pipeline("peek", stages=[reader]).head(n)
+    preview = Pipeline("peek", stages=[reader]).head(n)
+    if preview.rows_read and not len(preview):  # which says why no line can be read
+        return Pipeline("peek", stages=[replace(reader, on_bad_line="raise")]).head(n)
+    return preview
 
 
 __all__ = ["peek"]

@@ -208,7 +208,13 @@ ERRORS = {
     "- a": "r.yaml: a recipe is a mapping with 'stages', not a list",
     "stage: []": "r.yaml: unknown key 'stage'; did you mean 'stages'?",
     "name: a": "r.yaml: 'stages' must be a list of stages, each a class and its arguments",
-    "stages: {JsonlReader: {}}": "r.yaml: 'stages' must be a list of stages, each a class and its arguments",
+    "stages: {JsonlReader: {}}": (
+        "r.yaml: 'stages' must be a list of stages, each a class and its arguments; begin each with '- '"
+    ),
+    "stages:\n\t- JsonlReader: {}": (
+        "r.yaml: not valid YAML: line 2, column 1: found character '\\t' that cannot start any token; indent with "
+        "spaces, as YAML takes no tabs"
+    ),
     "name: 3\nstages: [a]": "r.yaml: name must be text, not 3",
     "params: [a]\nstages: [a]": "r.yaml: 'params' must be a mapping of names to defaults, not a list",
     "executor: [a]\nstages: [a]": "r.yaml: 'executor' must be a mapping of settings, such as execution_mode: streaming",

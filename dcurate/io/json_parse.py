@@ -363,7 +363,8 @@ def row_of(line: bytes, count: LineEnds = line_ends) -> dict[str, Any]:
     try:
         value = _loads(line)
     except json.JSONDecodeError as error:
-        if line.strip() in _OPENED:
+        text = line.strip()
+        if text in _OPENED or (text.startswith(b"[") and text.endswith(b",")):
             raise _BadRowError(f"a JSON value over several lines; {_ONE_A_LINE}") from error
         raise _BadRowError(f"not valid JSON ({error.msg} at character {error.colno})") from error
     except (TypeError, ValueError) as error:

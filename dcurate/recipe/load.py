@@ -115,7 +115,8 @@ def load_recipe(path_or_name: str | Path, overrides: Mapping[str, Any] | None = 
     description = text_of(content.get("description", ""), f"{place}: description")
     stages = content.get("stages")
     if not isinstance(stages, list) or not stages:
-        raise PipelineError(f"{place}: 'stages' must be a list of stages, each a class and its arguments")
+        fix = "; begin each with '- '" if isinstance(stages, dict) else ""
+        raise PipelineError(f"{place}: 'stages' must be a list of stages, each a class and its arguments{fix}")
     executor = filled(content.get("executor") or {}, params, f"{place}, executor")
     if not isinstance(executor, dict):
         raise PipelineError(f"{place}: 'executor' must be a mapping of settings, such as execution_mode: streaming")

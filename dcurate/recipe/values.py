@@ -51,7 +51,9 @@ def parse(text: str, place: str) -> Any:
     try:
         return yaml_values(_REFERENCE.sub(rf"${_OPEN}\1{_CLOSE}", masked))
     except yaml.YAMLError as error:
-        raise PipelineError(f"{place}: not valid YAML: {unmasked(reason_of(error))}") from error
+        reason = unmasked(reason_of(error))
+        fix = "; indent with spaces, as YAML takes no tabs" if "character '\\t'" in reason else ""
+        raise PipelineError(f"{place}: not valid YAML: {reason}{fix}") from error
 
 
 def unmasked(value: Any) -> Any:

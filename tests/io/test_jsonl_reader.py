@@ -275,6 +275,7 @@ def test_a_column_missing_from_lines_is_null_there(tmp_path):
 BAD_LINES = {
     b'{"a": ': "not valid JSON (unexpected end of data at character 7)",
     b"[1]": "a JSON object was expected, not a list",
+    b'[{"a": 1},': "a JSON value over several lines; a document goes on a line of its own",
     b"null": "a JSON object was expected, not null",
     b"  null": "a JSON object was expected, not null",
     b"3": "a JSON object was expected, not a number",

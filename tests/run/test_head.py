@@ -16,6 +16,7 @@ from fsspec.implementations.local import LocalFileOpener
 
 from dcurate import (
     CsvReader,
+    DataError,
     DocumentReader,
     ExactDuplicates,
     Filter,
@@ -151,6 +152,13 @@ def test_the_head_writes_nothing_and_a_deduplication_sees_the_rows_that_were_rea
 def test_the_head_of_rows_that_are_given() -> None:
     head = Pipeline("x", stages=[Filter(lambda n: n > 7, "n")]).head(2, pd.DataFrame({"n": range(10)}))
     assert head.to_pandas().n.tolist() == [8, 9]
+
+
+@pytest.mark.parametrize("content", ['[{"n": 1},\n{"n": 2}]\n', '[{"n": 1}]', '{\n  "n": 1\n}\n'])
+def test_peek_says_why_no_line_can_be_read(content: str, tmp_path: Path) -> None:
+    (tmp_path / "array.json").write_text(content)
+    with pytest.raises(DataError, match=r"array\.json line 1: .*; a document goes on a line of its own, as jq -c"):
+        peek(str(tmp_path))
 
 
 def test_peek_leaves_out_lines_that_cannot_be_read(tmp_path: Path) -> None:
