@@ -79,9 +79,11 @@ def decoded(page: bytes, declared: str | None = None) -> str:
         known.insert(0, "iso2022_jp")
     if not any(encoding in _WITH_ESCAPES for encoding in known):
         try:
-            return markup(page.decode())
+            text = page.decode()
         except UnicodeDecodeError:
             pass
+        else:  # NULs are found faster in bytes
+            return markup(text) if b"\0" in page else _without_declaration(text.removeprefix("\ufeff"))
     best: tuple[int, str] | None = None
     for encoding in _candidates(page, known):
         try:
@@ -138,6 +140,10 @@ def markup(page: str) -> str:
     page = page.removeprefix("\ufeff")
     if "\0" in page:
         page = page.replace("\0", "")
+    return _without_declaration(page)
+
+
+def _without_declaration(page: str) -> str:
     if page.lstrip().startswith("<?xml"):
         # lxml searches the rest of the declaration for an encoding: 100,000 spaces there take it a minute
         return " " + content if len(content := _XML_DECLARATION.sub("", page, count=1)) == len(page) else content
