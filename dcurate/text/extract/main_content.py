@@ -17,7 +17,10 @@ from dcurate.text.extract.hints import (
     FORM,
 )
 
-#: What is around the content by its class or id.
+#: Blocks that are kept whole, and are worth their size.
+_APART = frozenset((CODE, TABLE, FORMULA))
+#: What is around the content; by its class or id.
+_AROUND = ASIDE | ASIDE_BY_CLASS | COMMENTS | CAPTION
 _BY_NAME = ASIDE_BY_CLASS | COMMENTS | CAPTION
 
 
@@ -90,10 +93,9 @@ def main_content(page: HtmlPage, rules: ContentRules = RULES) -> list[HtmlBlock]
     root = _root(page, worths, rules)
     first, end = page.firsts[root], page.ends[root]
     begin = _begin(page, root)
-    kept = [
-        keep and (first <= place < end or (begin <= place < first and worths[place] >= rules.lead))
-        for place, keep in enumerate(kept)
-    ]
+    kept[:begin] = [False] * begin
+    kept[begin:first] = [keep and worths[place] >= rules.lead for place, keep in enumerate(kept[begin:first], begin)]
+    kept[end:] = [False] * (len(kept) - end)
     unlinked = _without_links(page, kept, root, rules)
     if _worth(worths, unlinked) >= rules.least_unlinked * _worth(worths, kept):
         kept = unlinked
@@ -103,24 +105,24 @@ def main_content(page: HtmlPage, rules: ContentRules = RULES) -> list[HtmlBlock]
     _leave_out_headings(blocks, kept)
     _leave_out_title(blocks, kept)
     _leave_out_last(blocks, kept, rules)
-    return [block for block, keep in zip(blocks, kept, strict=True) if keep]
+    return list(compress(blocks, kept))
 
 
 def _worths(blocks: Sequence[HtmlBlock], rules: ContentRules) -> list[int]:
-    worths = []
-    for block in blocks:
-        unlinked = block.size - block.linked
-        if block.kind in (CODE, TABLE, FORMULA):
-            worths.append(min(unlinked, 1_000))
-        elif block.linked > rules.linked * block.size:
-            worths.append(0)
-        elif block.kind == HEADING:
-            worths.append(unlinked if block.level > 1 and unlinked >= rules.lead else 0)
-        elif unlinked >= rules.long:
-            worths.append(unlinked)
-        else:
-            worths.append(unlinked // 3 if unlinked >= rules.short else 0)
-    return worths
+    return [_worth_of(block, rules) if block.size >= rules.short or block.kind in _APART else 0 for block in blocks]
+
+
+def _worth_of(block: HtmlBlock, rules: ContentRules) -> int:
+    unlinked = block.size - block.linked
+    if block.kind in _APART:
+        return min(unlinked, 1_000)
+    if block.linked > rules.linked * block.size:
+        return 0
+    if block.kind == HEADING:
+        return unlinked if block.level > 1 and unlinked >= rules.lead else 0
+    if unlinked >= rules.long:
+        return unlinked
+    return unlinked // 3 if unlinked >= rules.short else 0
 
 
 def _sums(numbers: Sequence[int]) -> list[int]:
@@ -137,44 +139,45 @@ def _without_surroundings(
     """Return whether each block is outside of all elements that are around the content."""
     sums = _sums(worths)
     total = sums[-1] or 1
-    kept_apart = _sums([block.kind in (CODE, TABLE, FORMULA) for block in page.blocks])
-    out: list[bool] = []
-    firsts, ends, parents = page.firsts, page.ends, page.parents
-    for node, hints in enumerate(hints_of_nodes):
-        parent = parents[node]
-        if parent >= 0 and out[parent]:
-            out.append(True)
+    kept_apart = _sums([block.kind in _APART for block in page.blocks])
+    kept = [True] * len(page.blocks)
+    firsts, ends = page.firsts, page.ends
+    out = 0  # the end of what was left out last
+    for node in [node for node, hints in enumerate(hints_of_nodes) if hints & _AROUND]:
+        hints, first, end = hints_of_nodes[node], firsts[node], ends[node]
+        if end <= out or first == end:
             continue
-        share = (sums[ends[node]] - sums[firsts[node]]) / total
-        out.append(
-            bool(hints & CAPTION and share < rules.caption and not kept_apart[ends[node]] - kept_apart[firsts[node]])
-            or bool(hints & ASIDE and share <= rules.aside)
-            or bool(hints & ASIDE_BY_CLASS and not hints & CONTENT and share <= rules.aside_by_class)
-            or bool(hints & COMMENTS and share <= rules.comments)
-        )
-    return [block.node < 0 or not out[block.node] for block in page.blocks]
+        share = (sums[end] - sums[first]) / total
+        if (
+            (hints & CAPTION and share < rules.caption and kept_apart[end] == kept_apart[first])
+            or (hints & ASIDE and share <= rules.aside)
+            or (hints & ASIDE_BY_CLASS and not hints & CONTENT and share <= rules.aside_by_class)
+            or (hints & COMMENTS and share <= rules.comments)
+        ):
+            out = end
+            kept[first:end] = [False] * (end - first)
+    return kept
 
 
 def _root(page: HtmlPage, worths: Sequence[int], rules: ContentRules) -> int:
-    """Return the innermost element that holds nearly all of the worth."""
+    """Return the innermost element that holds nearly all of the worth, which is more than a half."""
     sums = _sums(worths)
     firsts, ends = page.firsts, page.ends
-    best = [-1] * len(firsts)
-    worth_of = [sums[end] - sums[first] for first, end in zip(firsts, ends, strict=True)]
-    for node in range(1, len(firsts)):
-        parent = page.parents[node]
-        if parent >= 0 and (best[parent] < 0 or worth_of[node] > worth_of[best[parent]]):
-            best[parent] = node
-    root = 0
-    while best[root] >= 0:
-        child = best[root]
-        needed = rules.into_content if page.hints[child] & (CONTENT | ARTICLE) else rules.into_any
-        first = page.blocks[firsts[child]] if firsts[child] < ends[child] else None
-        if first is not None and first.kind == HEADING and first.level > 1 and not page.hints[child] & ~FORM:
+    root, worth = 0, sums[ends[0]] - sums[firsts[0]]
+    for node, parent in enumerate(page.parents):
+        if parent != root:
+            continue
+        first, end = firsts[node], ends[node]
+        inner = sums[end] - sums[first]
+        if worth and 2 * inner <= worth:
+            continue
+        needed = rules.into_content if page.hints[node] & (CONTENT | ARTICLE) else rules.into_any
+        block = page.blocks[first] if first < end else None
+        if block is not None and block.kind == HEADING and block.level > 1 and not page.hints[node] & ~FORM:
             needed = max(needed, rules.into_section)
-        if worth_of[child] < needed * worth_of[root] or ends[child] - firsts[child] < 2:
+        if inner < needed * worth or end - first < 2:
             break
-        root = child
+        root, worth = node, inner
     return root
 
 
@@ -195,10 +198,11 @@ def _leave_out_headings(blocks: Sequence[HtmlBlock], kept: list[bool]) -> None:
     text_follows = False
     lost = False
     for place in range(len(blocks) - 1, -1, -1):
-        block = blocks[place]
         if not kept[place]:
             lost = True
-        elif block.kind == HEADING:
+            continue
+        block = blocks[place]
+        if block.kind == HEADING:
             if not text_follows or (lost and next_level and next_level <= block.level):
                 kept[place] = False
             else:
@@ -213,12 +217,14 @@ def _without_listings(
     """Return the kept blocks outside of elements of several parts that each begin with a link as title."""
     kept = list(kept)
     blocks, firsts, ends = page.blocks, page.firsts, page.ends
-    titles = _sums([block.size > 15 and block.linked > 0.8 * block.size for block in blocks])
+    begin, last = firsts[root], ends[root]
+    titles = _sums([block.linked > 0.8 * block.size and block.size > 15 for block in blocks[begin:last]])
     titled: dict[int, int] = {}
     for node in range(root + 1, len(firsts)):
-        if firsts[node] >= ends[root]:
+        first, end = firsts[node] - begin, ends[node] - begin
+        if first >= last - begin:
             break
-        if ends[node] - firsts[node] > 1 and titles[min(ends[node], firsts[node] + 4)] > titles[firsts[node]]:
+        if end - first > 1 and titles[min(end, first + 4)] > titles[first]:
             titled[page.parents[node]] = titled.get(page.parents[node], 0) + 1
     sums = _sums(worths)
     most = rules.listing * (sums[ends[root]] - sums[firsts[root]])
@@ -233,20 +239,21 @@ def _without_listings(
 
 def _leave_out_title(blocks: Sequence[HtmlBlock], kept: list[bool]) -> None:
     """Leave out the title if it stands before all text: it is no part of the text."""
-    for place, block in enumerate(blocks):
-        if kept[place]:
-            if block.kind == HEADING and block.level == 1:
-                kept[place] = False
-            elif block.size > 100:
-                break
+    for place, block in compress(enumerate(blocks), list(kept)):
+        if block.kind == HEADING and block.level == 1:
+            kept[place] = False
+        elif block.size > 100:
+            break
 
 
 def _leave_out_last(blocks: Sequence[HtmlBlock], kept: list[bool], rules: ContentRules) -> None:
     """Leave out short texts and headings at the end, such as one to print the page; never one of a list."""
     for place in range(len(blocks) - 1, -1, -1):
+        if not kept[place]:
+            continue
         block = blocks[place]
         is_text = block.kind in (PARAGRAPH, HEADING, SUMMARY) and block.items is None
-        if kept[place] and (not is_text or block.size - block.linked >= rules.last):
+        if not is_text or block.size - block.linked >= rules.last:
             kept[place + 1 :] = [False] * (len(kept) - place - 1)
             break
 
@@ -255,18 +262,20 @@ def _without_links(page: HtmlPage, kept: Sequence[bool], root: int, rules: Conte
     """Return the kept blocks that are not mostly links, and not in elements that are."""
     kept = list(kept)
     blocks = page.blocks
-    size = _sums([block.size if keep else 0 for block, keep in zip(blocks, kept, strict=True)])
-    linked = _sums([block.linked if keep else 0 for block, keep in zip(blocks, kept, strict=True)])
-    last = page.ends[root]
-    for node in range(root + 1, len(page.firsts)):
-        first, end = page.firsts[node], page.ends[node]
+    firsts, ends = page.firsts, page.ends
+    begin, last = firsts[root], ends[root]
+    in_root = list(zip(blocks[begin:last], kept[begin:last], strict=True))
+    size = _sums([block.size if keep else 0 for block, keep in in_root])
+    linked = _sums([block.linked if keep else 0 for block, keep in in_root])
+    for node in range(root + 1, len(firsts)):
+        first, end = firsts[node], ends[node]
         if first >= last:
             break
-        if end > first and kept[first]:
-            here = size[end] - size[first]
-            if linked[end] - linked[first] > rules.linked_section * here and here < 2_000 and end - first > 1:
+        if end - first > 1 and kept[first]:
+            here = size[end - begin] - size[first - begin]
+            if linked[end - begin] - linked[first - begin] > rules.linked_section * here and here < 2_000:
                 kept[first:end] = [False] * (end - first)
-    for place, block in enumerate(blocks):
-        if kept[place] and block.linked > 0.8 * block.size and block.kind not in (TABLE, CODE, HEADING):
+    for place, block in compress(enumerate(blocks), list(kept)):
+        if block.linked > 0.8 * block.size and block.kind not in (TABLE, CODE, HEADING):
             kept[place] = False
     return kept

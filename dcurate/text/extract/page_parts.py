@@ -19,6 +19,8 @@ def comments_of(page: HtmlPage, main_blocks: Sequence[HtmlBlock]) -> list[HtmlBl
 
     Headings, links, forms, and what is around comments by its name, such as the list of their pages, are left out.
     """
+    if not any(hints & COMMENTS for hints in page.hints):
+        return []
     within: list[int] = []  # the hints of each element and of those around it, from the comments inwards
     for node, hints in enumerate(page.hints):
         around = within[page.parents[node]] if page.parents[node] >= 0 else 0
@@ -49,7 +51,7 @@ def signals_of(page: HtmlPage, main_blocks: Sequence[HtmlBlock]) -> PageSignals:
         if block.kind in sizes:
             sizes[block.kind] += block.size
     size = sum(block.size for block in page.blocks)
-    linked = sum(min(block.linked, block.size) for block in page.blocks)
+    linked = sum(block.linked if block.linked < block.size else block.size for block in page.blocks)
     return PageSignals(
         link_ratio=linked / max(size, 1),
         boilerplate_ratio=(size - main_size) / max(size, 1),
