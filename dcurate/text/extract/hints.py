@@ -84,6 +84,7 @@ _CAPTION = re.compile(
 _PLACE = re.compile(r"(?<=[a-z])(?=[A-Z])|[^A-Za-z]+")
 #: Elements that hold the content with all that is around it, whatever their class says.
 _WHOLE = frozenset(("html", "body", "main", "article"))
+_OF_WHOLE = ~(ASIDE_BY_CLASS | COMMENTS | OUT | HIDDEN)
 #: Attributes besides class and id that give hints.
 _OTHERS = frozenset(("role", "hidden", "style", "data-lang", "data-language", "itemprop"))
 _KNOWN: dict[str, int] = {}
@@ -117,20 +118,17 @@ def hints_of(tag: str, attributes: Mapping[str, str]) -> int:
     """
     if type(attributes) is not dict:  # lxml gives another empty mapping where there are none
         return TAGS.get(tag, 0)
-    names, identifier = attributes.get("class", ""), attributes.get("id", "")
     hints = TAGS.get(tag, 0)
-    known = 0
-    if names:
-        known += 1
+    if names := attributes.get("class"):
         by_names = _KNOWN.get(names)
         hints |= _learned(names) if by_names is None else by_names
-    if identifier:
-        known += 1
-        by_name = _KNOWN_WORDS.get(identifier)
-        hints |= _learned_word(identifier) if by_name is None else by_name
-    if len(attributes) > known and not _OTHERS.isdisjoint(attributes):
-        hints |= _of_others(attributes)
-    return hints & ~(ASIDE_BY_CLASS | COMMENTS | OUT | HIDDEN) if tag in _WHOLE else hints
+    if not names or len(attributes) > 1:
+        if identifier := attributes.get("id"):
+            by_name = _KNOWN_WORDS.get(identifier)
+            hints |= _learned_word(identifier) if by_name is None else by_name
+        if not _OTHERS.isdisjoint(attributes):
+            hints |= _of_others(attributes)
+    return hints & _OF_WHOLE if hints and tag in _WHOLE else hints
 
 
 def _learned(names: str) -> int:

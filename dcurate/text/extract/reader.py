@@ -17,6 +17,7 @@ from dcurate.text.extract.tables import HtmlCell, HtmlTable
 from dcurate.text.extract.writer import address_in_link, fence, shown_in_link
 
 _BREAK = "\0"
+_UNSEEN, _MARKED = OUT | HIDDEN, MATH | CODED
 #: Characters of spaces and line breaks of LaTeX.
 _BLANK = "\\ \t\r\n"
 _LEFT_OUT = (
@@ -28,7 +29,12 @@ _NODES = (
     *("p", "form", "fieldset", "figure", "figcaption", "address", "center", "details", "hgroup", "search"),
     *("dl", "noscript", "legend", "dir", "optgroup"),
 )
+#: Elements without content that show nothing.
+_EMPTY = ("base", "input", "link", "meta", "param")
 _LEVELS = {f"h{level}": level for level in range(1, 7)}
+#: Actions at the end of an element, the last first.
+_Action = Callable[[], None]
+_Actions = _Action | tuple[_Action, "_Actions"]
 
 
 class _ElementReader(Protocol):
@@ -80,15 +86,22 @@ class PageReader:
         images: whether alternative texts of images are kept.
     """
 
+    __slots__ = (
+        *("page", "_blocks", "_parents", "_node_hints", "_firsts", "_ends", "_markdown", "_links", "_images", "_parts"),
+        *("_node", "_actions", "_within", "_within_depth", "_kind", "_level", "_link_from", "_linked", "_item"),
+        *("_numbers", "_quotes", "_in_code", "_in_math", "_tables", "_code_languages", "_last_formula", "_footnotes"),
+        *("_note", "_at_close", "_at_end_link", "_at_end_item", "_starts"),
+    )
+
     def __init__(self, markdown: bool = False, links: bool = False, images: bool = False) -> None:
         self.page = HtmlPage()
         self._blocks, self._parents, self._node_hints = self.page.blocks, self.page.parents, self.page.hints
         self._firsts, self._ends = self.page.firsts, self.page.ends
         self._markdown, self._links, self._images = markdown, links, images
         self._parts: list[str] = []
-        self._node, self._depth = -1, 0
-        #: Actions at the end of the element at a depth.
-        self._pending: list[tuple[int, Callable[[], None]]] = []
+        self._node = -1
+        #: Actions at the end of the open elements.
+        self._actions: list[_Actions | None] = []
         #: Reader of the open element, if that has one of its own, and number of elements that are open in it.
         self._within: _ElementReader | None = None
         self._within_depth = 0
@@ -102,10 +115,13 @@ class PageReader:
         self._code_languages: list[str] = []
         self._last_formula = ""
         self._footnotes, self._note = Footnotes(), 0
-        self._at_close = self._close
+        self._at_close: _Action = self._close
+        self._at_end_link: _Action = self._end_link
+        self._at_end_item: _Action = self._end_item
         self._starts: dict[str, Callable[[str, Mapping[str, str]], object]] = {
             **dict.fromkeys(_LEFT_OUT, self._start_left_out),
             **dict.fromkeys(_NODES, self._open),
+            **dict.fromkeys(_EMPTY, self._start_empty),
             **dict.fromkeys(_LEVELS, self._start_heading),
             **dict.fromkeys(("dt", "dd", "summary"), self._start_kind),
             **dict.fromkeys(("code", "kbd", "samp", "tt"), self._start_inline_code),
@@ -135,8 +151,9 @@ class PageReader:
                 raise TooDeepError
             self._within.start(tag, attributes)
             return
-        self._depth += 1
-        if self._depth > DEEPEST:
+        actions = self._actions
+        actions.append(None)
+        if len(actions) > DEEPEST:
             raise TooDeepError
         begin = self._starts.get(tag)
         if begin is not None:
@@ -151,11 +168,12 @@ class PageReader:
                 self._within.end(tag)
                 return
             self._within = None
-        depth = self._depth
-        pending = self._pending
-        while pending and pending[-1][0] == depth:
-            pending.pop()[1]()
-        self._depth = depth - 1
+        action = self._actions.pop()
+        if action is not None:
+            while isinstance(action, tuple):
+                action[0]()
+                action = action[1]
+            action()
 
     def data(self, text: str) -> None:
         if self._within is not None:
@@ -165,17 +183,23 @@ class PageReader:
 
     def close(self) -> HtmlPage:
         self._flush()
+        # They refer to the reader, which with them is freed by the garbage collector alone, with its page.
+        del self._starts, self._at_close, self._at_end_link, self._at_end_item
         self._footnotes.finish(self.page)
         return self.page
 
     def _at_end(self, action: Callable[[], None]) -> None:
-        self._pending.append((self._depth, action))
+        before = self._actions[-1]
+        self._actions[-1] = action if before is None else (action, before)
 
     def _leave_to(self, reader: _ElementReader) -> None:
         self._within, self._within_depth = reader, 0
 
     def _start_left_out(self, tag: str, attributes: Mapping[str, str]) -> None:
         self._leave_to(_NOTHING)
+
+    def _start_empty(self, tag: str, attributes: Mapping[str, str]) -> None:
+        pass
 
     def _start_script(self, tag: str, attributes: Mapping[str, str]) -> None:
         kind = attributes.get("type", "").lower()
@@ -193,7 +217,7 @@ class PageReader:
         if self._parts:
             self._flush()
         hints = hints_of(tag, attributes) if type(attributes) is dict else TAGS.get(tag, 0)
-        if hints & (OUT | HIDDEN):
+        if hints & _UNSEEN:
             self._leave_to(_NOTHING)
             return False
         parents = self._parents
@@ -202,7 +226,13 @@ class PageReader:
         self._ends.append(0)
         parents.append(self._node)
         self._node = len(parents) - 1
-        self._pending.append((self._depth, self._at_close))
+        self._actions[-1] = self._at_close
+        if self._markdown or hints & _MARKED:
+            self._open_marked(hints, attributes)
+        return True
+
+    def _open_marked(self, hints: int, attributes: Mapping[str, str]) -> None:
+        """Prepare the end of an element that may hold a formula, a footnote or code."""
         if hints & MATH:
             self._at_end(self._end_math)
         if self._markdown and not self._note and "id" in attributes:
@@ -212,7 +242,6 @@ class PageReader:
         if hints & CODED:
             self._code_languages.append(code_language(attributes, strict=True))
             self._at_end(self._drop_code_language)
-        return True
 
     def _close(self) -> None:
         if self._parts:
@@ -232,35 +261,40 @@ class PageReader:
         """End the block whose text was read."""
         parts = self._parts
         text = parts[0] if len(parts) == 1 else "".join(parts)
-        if text.isspace():
+        line = on_line(text)
+        if not line:
             parts.clear()
             self._link_from = min(self._link_from, 0)
             return
         if self._link_from >= 0:
-            self._linked += size_of(" ".join("".join(parts[self._link_from :]).split()))
+            self._linked += size_of(on_line("".join(parts[self._link_from :])))
             self._link_from = 0
-        self._parts = []
+        parts.clear()
         if _BREAK in text:
             lines = [" ".join(line.split()) for line in text.split(_BREAK)]
             text = "\n".join(line for line, before in zip(lines, ["", *lines], strict=False) if line or before).strip(
                 "\n"
             )
         else:
-            text = " ".join(text.split())
+            text = line
         linked, self._linked = self._linked, 0
         if text:
             self._add(self._kind, text, linked)
 
     def _add(self, kind: int, text: str, linked: int = 0) -> HtmlBlock:
-        block = HtmlBlock(kind, text, self._node, size_of(text), None if self._note else self._item)
-        block.note = self._note
-        block.linked = linked
-        block.quotes = self._quotes
-        block.level = self._level
-        item = block.items
+        size = len(text) if text.isascii() else size_of(text)
+        block = HtmlBlock(kind, text, self._node, size, item := None if self._note else self._item)
         if item is not None and not item.begun:
             block.begins = item.begun = True
-        self.page.blocks.append(block)
+        if linked:
+            block.linked = linked
+        if self._level:
+            block.level = self._level
+        if self._note:
+            block.note = self._note
+        if self._quotes:
+            block.quotes = self._quotes
+        self._blocks.append(block)
         return block
 
     def _start_heading(self, tag: str, attributes: Mapping[str, str]) -> None:
@@ -313,7 +347,8 @@ class PageReader:
             self._numbers[-1] = number + 1
             mark = f"{number}."
         self._item = ListItem(self._item, mark)
-        self._at_end(self._end_item)
+        actions = self._actions
+        actions[-1] = (self._at_end_item, actions[-1] or self._at_close)
 
     def _end_item(self) -> None:
         if self._parts:
@@ -392,6 +427,8 @@ class PageReader:
 
     def _start_inline(self, tag: str, attributes: Mapping[str, str]) -> None:
         hints = hints_of(tag, attributes)
+        if not hints:
+            return
         if hints & OUT or (hints & HIDDEN and not hints & MATH and "math" not in attributes.get("class", "")):
             self._leave_to(_NOTHING)
         elif hints & MATH and not self._in_math:
@@ -403,14 +440,16 @@ class PageReader:
 
     def _start_link(self, tag: str, attributes: Mapping[str, str]) -> None:
         hints = hints_of(tag, attributes)
-        if hints & (OUT | HIDDEN):
+        if hints & _UNSEEN:
             self._leave_to(_NOTHING)
         elif self._link_from < 0 and "href" in attributes:
             self._link_from = len(self._parts)
             if self._markdown and attributes["href"].startswith("#"):
                 self._at_end(partial(self._end_anchor, attributes))
+            elif self._links:
+                self._at_end(partial(self._end_link, attributes["href"]))
             else:
-                self._at_end(partial(self._end_link, attributes["href"] if self._links else ""))
+                self._actions[-1] = self._at_end_link
 
     def _end_anchor(self, attributes: Mapping[str, str]) -> None:
         """End a link within the page: a reference to a footnote, a link back from one, or another."""
@@ -423,15 +462,18 @@ class PageReader:
         else:
             self._end_link(attributes["href"] if self._links else "")
 
-    def _end_link(self, address: str) -> None:
-        text = "".join(self._parts[self._link_from :])
-        shown = " ".join(text.split())
+    def _end_link(self, address: str = "") -> None:
+        first, self._link_from = self._link_from, -1
+        parts = self._parts
+        if len(parts) == first:
+            return
+        text = parts[first] if len(parts) == first + 1 else "".join(parts[first:])
+        shown = on_line(text)
         self._linked += size_of(shown)
         address = address and address_in_link(address)
         if address and shown and _BREAK not in text:
             before, after = text[: len(text) - len(text.lstrip())], text[len(text.rstrip()) :]
-            self._parts[self._link_from :] = [f"{before}[{shown_in_link(shown)}]({address}){after}"]
-        self._link_from = -1
+            parts[first:] = [f"{before}[{shown_in_link(shown)}]({address}){after}"]
 
     def _start_inline_code(self, tag: str, attributes: Mapping[str, str]) -> None:
         if self._markdown and tag == "code" and not self._in_code:
@@ -499,6 +541,11 @@ class PageReader:
             self._add(kinds.FORMULA, latex)
         else:
             self._parts.append(f"${latex}$")
+
+
+def on_line(text: str) -> str:
+    """Return a text with one space between its words."""
+    return text.strip() if text.isprintable() and "  " not in text else " ".join(text.split())
 
 
 def size_of(text: str) -> int:
