@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, get_args
 
 import numpy as np
-import pyarrow as pa
 
 from dcurate.core.batch import FileGroup, Rejection
 from dcurate.core.stage import CompositeStage, ProcessingStage, SourceStage, Spec, Stage
 from dcurate.datasets.blend import Reader, Readers
 from dcurate.datasets.row_groups import RowsByKey, first_and_differing, in_groups
 from dcurate.errors import PipelineError, listed
-from dcurate.frames.columns import column_of, numbers, rows_at, with_values
+from dcurate.frames.columns import column_of, numbers, renamed, rows_at, rows_or_nulls, with_values
 from dcurate.frames.document import DocumentBatch
 from dcurate.io.files import is_names
 from dcurate.io.partition import parse_bytes
-from dcurate.shuffle.chunks import Ints
 from dcurate.shuffle.keyed import DATASET
 
 #: Which documents come out.
@@ -141,9 +138,8 @@ class SelectJoined(ProcessingStage[DocumentBatch, DocumentBatch]):
         table = task.to_arrow()
         of_table = table.num_rows > 0 and int(numbers(table, DATASET)[0]) == 1
         if of_table:
-            names = [*self.table_keys, *self.fields, DATASET]
-            columns = [column_of(table, name) for name in names]  # which says that one is missing
-            table = pa.Table.from_arrays(columns, [*self.keys, *self.fields, DATASET])
+            same = [*self.fields, DATASET]
+            table = renamed(table, dict(zip([*self.keys, *same], [*self.table_keys, *same], strict=True)))
         elif taken := [name for name in self.fields if name in table.column_names]:
             raise PipelineError(
                 f"{self.name}: the documents have {listed(taken)} already; rename the columns of one dataset, or leave "
@@ -174,7 +170,7 @@ class MatchRows(ProcessingStage[DocumentBatch, DocumentBatch]):
         source, differs = first[groups[documents]], differ[groups[documents]]
         unwanted = {DATASET, *self.fields} & set(table.column_names)
         content = rows_at(table.drop_columns(sorted(unwanted)), documents)
-        matches = _taken(table, source, self.fields)
+        matches = rows_or_nulls(table, source, self.fields)
         for name in matches.column_names:
             content = with_values(content, name, matches, name)
         has_match = source >= 0
@@ -185,11 +181,3 @@ class MatchRows(ProcessingStage[DocumentBatch, DocumentBatch]):
         taken = (Rejection(self.name, TABLE_ROW, len(rows), 0),) if len(rows) else ()
         agreed.rejections = (*taken, *matched.rejections, *agreed.rejections)
         return agreed
-
-
-def _taken(table: pa.Table, rows: Ints, fields: Sequence[str]) -> pa.Table:
-    """The columns in the given rows, with nulls for -1; nothing but nulls where no row of the table has a key."""
-    places = pa.array(np.maximum(rows, 0), mask=rows < 0)
-    nulls = pa.nulls(table.num_rows)
-    columns = [table[name] if name in table.column_names else nulls for name in fields]
-    return pa.Table.from_arrays(columns, list(fields)).take(places) if fields else pa.table({})

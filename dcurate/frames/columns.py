@@ -294,6 +294,34 @@ def only(table: pa.Table, columns: Sequence[str]) -> pa.Table:
     return table.select(list(dict.fromkeys(columns)))
 
 
+def renamed(table: pa.Table, sources: Mapping[str, str]) -> pa.Table:
+    """Columns of the table under other names, and no others.
+
+    Args:
+        sources: name of the column of the table, by the new name.
+
+    Raises:
+        DataError: there is no such column.
+
+    Examples:
+        >>> renamed(pa.table({"id": [1], "text": ["a"]}), {"doc": "id", "number": "id"}).to_pylist()
+        [{'doc': 1, 'number': 1}]
+    """
+    return pa.Table.from_arrays([column_of(table, source) for source in sources.values()], list(sources))
+
+
+def rows_or_nulls(table: pa.Table, rows: npt.NDArray[np.int64], columns: Sequence[str]) -> pa.Table:
+    """Columns of some rows, with nulls for row -1 and in columns that the table does not have.
+
+    Examples:
+        >>> rows_or_nulls(pa.table({"id": [1, 2]}), np.array([1, -1]), ["id", "text"]).to_pylist()
+        [{'id': 2, 'text': None}, {'id': None, 'text': None}]
+    """
+    places, absent = pa.array(np.maximum(rows, 0), mask=rows < 0), pa.nulls(table.num_rows)
+    sources = [table[name] if name in table.column_names else absent for name in columns]
+    return pa.Table.from_arrays(sources, list(columns)).take(places) if columns else nulls(len(rows)).select([])
+
+
 def with_values(table: pa.Table, name: str, other: pa.Table, source: str) -> pa.Table:
     """The table with a column added, taken from another table of the same length.
 
