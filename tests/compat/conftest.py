@@ -1,4 +1,4 @@
-"""A cluster for all tests of a file of the alias."""
+"""A cluster for all tests of a file of the alias, and a disk of one megabyte."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from dcurate.compat.nemo.executors import RayClient
+from tests.io.conftest import small_disk
+
+__all__ = ["client", "small_disk"]
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ import importlib
 import io
 import json
 import re
+import subprocess
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +21,7 @@ import torch
 
 from dcurate import DataError, PipelineError
 from dcurate.compat import nemo
+from dcurate.compat.nemo.audio_stages.snippet_outputs import append_member, shard_path
 from dcurate.compat.nemo.executors import RayClient
 from dcurate.compat.nemo.missing import MissingError
 from tests.audio.test_signals import nemo_bandwidth
@@ -383,6 +385,53 @@ def test_rows_of_one_name_stay_apart_by_their_ids(tmp_path: Path) -> None:
         write(str(tmp_path / "out.jsonl")).process(task)
     finalize(*(str(tmp_path / name) for name in ("out.jsonl", "metrics.json", "out.tar")))
     assert [row["id"] for row in lines(tmp_path / "out.jsonl")] == ["a", "b"]
+
+
+def test_a_full_disk_leaves_no_part_of_a_row_or_member_before_the_next(small_disk: Path) -> None:
+    """What did not fit is written again by a task that runs again, and the rest is read."""
+    write, finalize = of("stages.audio.alm.pretrain", "SnippetManifestWriterStage", "finalize_audio_pretrain_outputs")
+    manifest = of("stages.audio.common", "ManifestWriterStage")
+    sound = io.BytesIO()
+    soundfile.write(sound, np.zeros(800, np.int16), 8000, format="WAV")
+    outputs = [str(small_disk / name) for name in ("out.jsonl", "metrics.json", "out.tar")]
+    writers = [write(outputs[0]).process, manifest(str(small_disk / "all.jsonl")).process]
+    archive = shard_path(outputs[2], "tar")
+
+    def rows(name: str, length: int) -> Any:
+        row = {"id": name, "snippet_id": f"{name}-0", "audio_filepath": f"{name}.wav", "text": "a" * length}
+        return of("tasks", "AudioTask")(data=row)
+
+    for name, length in (("a", 1), ("b", 2**21), ("c", 1)):
+        for process in writers:
+            if name == "b":
+                with pytest.raises(DataError, match=r"no space left on device while writing .*; free some"):
+                    process(rows(name, length))
+            else:
+                process(rows(name, length))
+        if name == "b":
+            with pytest.raises(DataError, match=r"no space left on device while writing .*\.tar'; free some"):
+                append_member(archive, f"{name}.wav", bytes(2**21))
+        else:
+            append_member(archive, f"{name}.wav", sound.getvalue())
+    assert [row["id"] for row in lines(small_disk / "all.jsonl")] == ["a", "c"]
+    finalize(*outputs)
+    assert [row["id"] for row in lines(small_disk / "out.jsonl")] == ["a", "c"]
+    with tarfile.open(outputs[2]) as joined:
+        assert joined.getnames() == ["a.wav", "c.wav"]
+
+
+def test_outputs_that_do_not_fit_are_not_there_and_their_shards_stay(small_disk: Path) -> None:
+    write, finalize = of("stages.audio.alm.pretrain", "SnippetManifestWriterStage", "finalize_audio_pretrain_outputs")
+    outputs = [str(small_disk / name) for name in ("out.jsonl", "metrics.json", "out.tar")]
+    row = {"id": "a", "snippet_id": "a-0", "text": "a" * 600_000}
+    write(outputs[0]).process(of("tasks", "AudioTask")(data=row))
+    with pytest.raises(DataError, match=r"no space left on device while writing .*out.jsonl'; free some"):
+        finalize(*outputs)
+    assert not Path(outputs[0]).exists()
+    subprocess.run(["mount", "-o", "remount,size=9m", small_disk], check=True)
+    finalize(*outputs)
+    assert lines(small_disk / "out.jsonl") == [row]
+    assert [path.name for path in small_disk.iterdir()] == ["out.jsonl"]
 
 
 def test_planned_snippets_are_written_or_counted(tmp_path: Path) -> None:

@@ -12,13 +12,16 @@ from typing import Any, ClassVar
 
 import pandas as pd
 from fsspec.core import url_to_fs
+from fsspec.implementations.local import LocalFileSystem
 
 from dcurate.compat.nemo.audio_stages.rows import AudioStage, AudioTask
+from dcurate.compat.nemo.audio_stages.snippet_outputs import append_line
 from dcurate.compat.nemo.partitioning import FilePartitioningStage
 from dcurate.compat.nemo.stages import CompositeStage, ProcessingStage, Spec
 from dcurate.compat.nemo.tasks import DocumentBatch, EmptyTask, FileGroupTask
 from dcurate.core.extras import needed
 from dcurate.errors import DataError
+from dcurate.fs.errors import storage_errors
 
 _log = logging.getLogger("dcurate.compat.nemo")
 
@@ -235,10 +238,17 @@ class ManifestWriterStage(AudioStage):
             self._empty()
 
     def process(self, task: AudioTask) -> AudioTask:
-        """Write the row."""
+        """Write the row.
+
+        Raises:
+            DataError: it cannot be written; the disk is full.
+        """
         filesystem, path = self._place()
-        with filesystem.open(path, "a", encoding="utf-8") as file:
-            file.write(json.dumps(task.data, ensure_ascii=False) + "\n")
+        if isinstance(filesystem, LocalFileSystem):
+            append_line(path, task.data)
+        else:
+            with storage_errors("write", self.output_path), filesystem.open(path, "a", encoding="utf-8") as file:
+                file.write(json.dumps(task.data, ensure_ascii=False) + "\n")
         return AudioTask(
             dataset_name=task.dataset_name,
             data=task.data,

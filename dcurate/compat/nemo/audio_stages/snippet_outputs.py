@@ -11,12 +11,15 @@ import tarfile
 import uuid
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, BinaryIO
 
 from dcurate.compat.nemo.audio_stages.rows import AudioStage, AudioTask
 from dcurate.core.extras import needed
+from dcurate.fs.atomic import atomic_write
+from dcurate.fs.errors import storage_errors
 
 _log = logging.getLogger("dcurate.compat.nemo")
 
@@ -44,17 +47,46 @@ def shard_path(path: str, ending: str) -> str:
 
 
 def append_line(path: str, row: Mapping[str, Any]) -> None:
-    """Append a row to a file of JSON Lines."""
-    with open(path, "a", encoding="utf-8") as file:
-        file.write(json.dumps(row, ensure_ascii=False) + "\n")
+    """Append a row to a file of JSON Lines.
+
+    Raises:
+        DataError: it cannot be written; the disk is full.
+    """
+    _append(path, (json.dumps(row, ensure_ascii=False) + "\n").encode())
 
 
 def append_member(path: str, name: str, data: bytes) -> None:
-    """Append a member to an archive that has no end yet, in time that does not depend on its length."""
+    """Append a member to an archive that has no end yet, in time that does not depend on its length.
+
+    Raises:
+        DataError: it cannot be written; the disk is full.
+    """
     member = tarfile.TarInfo(name)
     member.size = len(data)
-    with open(path, "ab") as file:
-        file.write(member.tobuf() + data + bytes(-len(data) % tarfile.BLOCKSIZE))
+    _append(path, member.tobuf() + data + bytes(-len(data) % tarfile.BLOCKSIZE))
+
+
+def _append(path: str, data: bytes) -> None:
+    """Append bytes to a file; where there is no room for all, none stay, as more may follow once there is."""
+    with storage_errors("write", path), open(path, "ab", buffering=0) as file:
+        end, rest = file.seek(0, os.SEEK_END), memoryview(data)
+        try:
+            while rest:
+                rest = rest[file.write(rest) :]
+        except OSError:
+            file.truncate(end)
+            raise
+
+
+@contextmanager
+def _replacing(path: str) -> Iterator[BinaryIO]:
+    """Write a file that replaces the one at a path only when it is whole.
+
+    Raises:
+        DataError: it cannot be written; the disk is full.
+    """
+    with storage_errors("write", path), atomic_write(path, durable=False) as file:
+        yield file
 
 
 def encoded(samples: Any, rate: int, kind: str) -> bytes:
@@ -171,14 +203,14 @@ def finalize_audio_pretrain_outputs(
             dropped["missing_audio" if held is None else "corrupted_audio"] += 1
             del rows[key]
     if manifests:
-        with open(output_manifest_path, "w", encoding="utf-8") as file:
-            file.writelines(json.dumps(rows[key], ensure_ascii=False) + "\n" for key in sorted(rows))
+        with _replacing(output_manifest_path) as file:
+            file.writelines((json.dumps(rows[key], ensure_ascii=False) + "\n").encode() for key in sorted(rows))
     if figures:
         records = {(row["id"], row["snippet_id"] or ""): row for row in _rows(figures)}
         kept = [records[key] for key in sorted(records) if not dropped or key[::-1] in rows]
         summary = _summary(kept, records, dropped)
-        with open(metrics_path, "w", encoding="utf-8") as file:
-            json.dump(summary, file, indent=2, ensure_ascii=False)
+        with _replacing(metrics_path) as file:
+            file.write(json.dumps(summary, indent=2, ensure_ascii=False).encode())
     _remove(manifests + figures + archives)
 
 
@@ -215,7 +247,7 @@ def _joined_archive(paths: list[str], target: str) -> dict[str, bool]:
         except tarfile.TarError as error:
             _log.warning("%s ends within a member: %s", path, error)
     readable = {}
-    with tarfile.open(target, "w") as joined:
+    with _replacing(target) as archived, tarfile.open(fileobj=archived, mode="w") as joined:
         for name, (path, member) in sorted(members.items()):
             with open(path, "rb") as file:
                 file.seek(member.offset_data)
