@@ -183,8 +183,6 @@ class PageReader:
 
     def close(self) -> HtmlPage:
         self._flush()
-        # They refer to the reader, which with them is freed by the garbage collector alone, with its page.
-        del self._starts, self._at_close, self._at_end_link, self._at_end_item
         self._footnotes.finish(self.page)
         return self.page
 
