@@ -52,6 +52,7 @@ TAKES = {
     "Shuffle": {"a number"},
     "FindSpeech": {"a number"},
     "FixedStrideClips": {"a number"},
+    "MakePreviews": {"a number"},
     "Dnsmos": {"a number"},
 }
 
