@@ -10,16 +10,17 @@ import pyarrow as pa
 
 from dcurate.core.batch import BatchKey, FilePart
 from dcurate.errors import PipelineError, listed, nearest
+from dcurate.io.csv_writer import CsvWriter
 from dcurate.io.jsonl_writer import JsonlWriter
 from dcurate.io.parquet import ParquetWriter
 from dcurate.io.sink import FileWriter
 
-_WRITERS: dict[str, type[FileWriter]] = {"jsonl": JsonlWriter, "parquet": ParquetWriter}
+_WRITERS: dict[str, type[FileWriter]] = {"jsonl": JsonlWriter, "parquet": ParquetWriter, "csv": CsvWriter}
 
 
 @dataclass
 class DocumentWriter(FileWriter):
-    """Write JSON Lines or Parquet, as `JsonlWriter` and `ParquetWriter` do; a recipe can leave the choice to a param.
+    """Write JSON Lines, Parquet or CSV, as `JsonlWriter`, `ParquetWriter` and `CsvWriter` do, or as a param says.
 
     Args:
         path: the directory to write to, local or a URL; file names follow from the keys of the batches.
@@ -34,7 +35,7 @@ class DocumentWriter(FileWriter):
         separate_by: a column; rows of each of its values go to a folder of their own.
         label: with ``mode="append"``, a name of the rows, such as ``"2026-11-28"``: when a later run with the same
             label ends, its rows have replaced these, and those of other labels stay.
-        filetype: ``"jsonl"`` or ``"parquet"``.
+        filetype: ``"jsonl"``, ``"parquet"`` or ``"csv"``.
 
     Examples:
         >>> import tempfile
@@ -58,6 +59,11 @@ class DocumentWriter(FileWriter):
 
     takes_label: ClassVar[bool] = True
     writes_without_rows: ClassVar[bool] = True
+
+    @property
+    def writer_type(self) -> type[FileWriter]:
+        """The class of the writer of the format."""
+        return _WRITERS[self.filetype]
 
     @property
     def has_columns_in_files(self) -> bool:

@@ -27,9 +27,10 @@ def proving_writer(sink: SinkStage[Any] | None) -> FileWriter:
     Raises:
         PipelineError: there is none, or its rows cannot be proved.
     """
-    if type(sink) not in _WRITERS:
+    written_by = sink.writer_type if type(sink) is DocumentWriter else type(sink)
+    if written_by not in _WRITERS:
         names = listed([writer.__name__ for writer in _WRITERS])
-        ends = "has no writer" if sink is None else f"ends with stage {sink.name!r}"
+        ends = "has no writer" if sink is None else f"ends with stage {sink.name!r} ({written_by.__name__})"
         raise PipelineError(
             f"proof=True is for the rows of one of {names}, and the pipeline {ends}; end it with one of them, or leave "
             "proof out"

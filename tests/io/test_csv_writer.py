@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from dcurate import (
     CsvWriter,
     DataError,
     DocumentBatch,
+    DocumentWriter,
     InlineExecutor,
     JsonlReader,
     Pipeline,
@@ -119,6 +121,15 @@ def test_an_output_without_rows_has_the_header(tmp_path: Path) -> None:
     Pipeline("none", stages=[reader, CsvWriter(str(tmp_path / "out"))]).run(InlineExecutor(), observers=[])
     [file] = (tmp_path / "out").glob("*.csv")
     assert file.read_text() == "id,text\n"
+
+
+@pytest.mark.parametrize("writer", [CsvWriter, partial(DocumentWriter, filetype="csv")])
+def test_a_proof_is_refused_of_rows_that_are_not_compared_with_files(writer: Any, tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text('{"id": 1}\n')
+    stages = [JsonlReader(str(tmp_path / "in.jsonl")), writer(str(tmp_path / "out"))]
+    with pytest.raises(PipelineError, match="proof=True is for the rows of one of 'JsonlWriter', 'ParquetWriter'"):
+        Pipeline("none", stages=stages).run(InlineExecutor(), observers=[], proof=True)
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dcurate import (
+    CsvWriter,
     DataError,
     DocumentBatch,
     DocumentReader,
@@ -426,7 +427,7 @@ def test_what_is_on_s3_is_read_like_what_is_on_a_disk(bucket, mixed):
     )
 
 
-@pytest.mark.parametrize(("filetype", "kind"), [("jsonl", JsonlWriter), ("parquet", ParquetWriter)])
+@pytest.mark.parametrize(("filetype", "kind"), [("jsonl", JsonlWriter), ("parquet", ParquetWriter), ("csv", CsvWriter)])
 def test_the_writer_of_documents_writes_what_the_writer_of_the_format_does(tmp_path, filetype, kind):
     settings: dict[str, Any] = {"max_rows_per_file": 2, "fields": ["n"], "separate_by": "text"}
     for mode in ("error", "append"):
@@ -451,7 +452,7 @@ def test_a_format_that_is_none_is_refused():
     with pytest.raises(PipelineError) as refused:
         DocumentWriter("out", filetype="parqet")
     assert str(refused.value) == (
-        "document_writer: filetype='parqet' is not one of 'jsonl', 'parquet'; did you mean 'parquet'?"
+        "document_writer: filetype='parqet' is not one of 'jsonl', 'parquet', 'csv'; did you mean 'parquet'?"
     )
 
 
