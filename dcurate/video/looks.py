@@ -25,7 +25,7 @@ _SIDE = 256
 LOOKS = ("brightness", "contrast", "saturation", "colourfulness", "sharpness")
 _PLACES = [MEASURED.index(name) for name in LOOKS]
 #: The most frames of a clip in which text is looked for, and the seconds of the clip for each of them.
-_TEXTS, _TEXT_S = 3, 3.0
+_TEXTS, _TEXT_S = 3, 5.0
 #: No cosines: hashes are not made.
 _NO_WAVES = np.zeros((17, 64), np.float32), np.zeros((64, 32), np.float32)
 
@@ -77,12 +77,12 @@ class SignalsWatcher:
 
 
 class _Texts:
-    """The share of text in the middle frames of up to three parts of a clip: one for each three seconds begun."""
+    """The share of text in the middle frames of one to three parts of a clip: one for each five seconds."""
 
     def __init__(self, clip: WatchedClip, models: str | None) -> None:
         end_s = clip.film.duration_s if clip.stop_s is None else min(clip.stop_s, clip.film.duration_s)
         seconds = max(0.0, end_s - clip.start_s)
-        parts = min(_TEXTS, max(1, math.ceil(seconds / _TEXT_S)))
+        parts = min(_TEXTS, max(1, round(seconds / _TEXT_S)))
         self._times = [clip.start_s + seconds * (part + 0.5) / parts for part in range(parts)]
         self._models = models
         self._shares = list[float]()

@@ -43,8 +43,8 @@ class VideoSignals(VideoStage):
     * ``brightness`` and ``contrast`` (0 to 1), ``saturation`` (0 to 1), ``colourfulness`` (Hasler and Suesstrunk, 2003)
       and ``sharpness`` (variance of the Laplacian of the brightness, 0 to 255): as `ImageSignals` has them, of frames
       reduced to 256 pixels along the shorter side, on average.
-    * ``text``: with ``text=True``, the share of the area in lines of text, on average over three frames, two
-      in clips of at most six seconds and one in those of at most three.
+    * ``text``: with ``text=True``, the share of the area in lines of text, on average over one to three
+      frames: one for each five seconds, in the middle of equal parts.
     * ``decoded_frames``: frames that were measured. ``cut_off``: the film ends before its header says, so far as it was
       read. ``damaged``: packets that could not be decoded.
 
