@@ -235,7 +235,7 @@ class HtmlExtractor(ProcessingStage[DocumentBatch, DocumentBatch]):
             return Extracted(error=f"the page has {len(page)} bytes, more than largest_page={self.largest_page}")
         try:
             source = markup(page) if isinstance(page, str) else decoded(page, charset)
-            if not source.strip():
+            if not source or source.isspace():
                 return Extracted()
             words = self._stop_words(source, language) if self._extractor.uses_stop_words else _NO_STOP_WORDS
             structured = self.kind_field or self.turns_field
