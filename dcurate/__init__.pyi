@@ -16,7 +16,6 @@ from .core.stage import SourceStage as SourceStage
 from .core.stage import WorkerMetadata as WorkerMetadata
 from .core.stage import processing_stage as processing_stage
 from .dataframe import apply as apply
-from .dedup.bloom import BloomDuplicates as BloomDuplicates
 from .dedup.decontamination import Decontaminate as Decontaminate
 from .dedup.fuzzy import FuzzyDuplicates as FuzzyDuplicates
 from .dedup.semantic.stage import SemanticDuplicates as SemanticDuplicates

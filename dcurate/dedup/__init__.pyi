@@ -10,6 +10,7 @@ from dcurate.groups.keep import Preferred as Preferred
 from .bands import Bands as Bands
 from .benchmarks import Benchmark as Benchmark
 from .benchmarks import NgramIndex as NgramIndex
+from .bloom import BloomDuplicates as BloomDuplicates
 from .bloom import bloom_state as bloom_state
 from .bloom_filter import BloomState as BloomState
 from .bloom_size import BloomSize as BloomSize

@@ -10,7 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from dcurate import BatchKey, BloomDuplicates, DocumentBatch, Resources
+from dcurate import BatchKey, DocumentBatch, Resources
+from dcurate.dedup import BloomDuplicates
 from tests.frames import stand_in
 
 TEXTS = ["one", "two", None, "one", "", "é " * 200, "two", "é " * 200, "é" * 9]

@@ -2,7 +2,8 @@
 
 import sys
 
-from dcurate import BloomDuplicates, InlineExecutor, JsonlReader, JsonlWriter, Pipeline
+from dcurate import InlineExecutor, JsonlReader, JsonlWriter, Pipeline
+from dcurate.dedup import BloomDuplicates
 from dcurate.run import AnyStage
 from tests.stages import Sleep
 

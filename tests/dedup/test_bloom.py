@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from dcurate import (
     BatchKey,
-    BloomDuplicates,
     DaskExecutor,
     DataError,
     DocumentBatch,
@@ -26,7 +25,7 @@ from dcurate import (
     Pipeline,
     PipelineError,
 )
-from dcurate.dedup import BloomSize, bloom_state
+from dcurate.dedup import BloomDuplicates, BloomSize, bloom_state
 from dcurate.dedup.bloom_filter import BloomFolder
 from dcurate.kernels.bloom import BLOCK_WORDS, fill, insert, query
 from tests.dedup.bloom_pass import pipeline

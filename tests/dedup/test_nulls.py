@@ -20,7 +20,6 @@ from PIL import Image
 
 from dcurate import (
     BatchKey,
-    BloomDuplicates,
     DocumentBatch,
     ExactDeduplicationWorkflow,
     ExactDuplicates,
@@ -37,7 +36,7 @@ from dcurate import (
 )
 from dcurate.audio import AudioExactDuplicates, AudioNearDuplicates
 from dcurate.core.public import find_public, homes
-from dcurate.dedup import Shingles
+from dcurate.dedup import BloomDuplicates, Shingles
 from dcurate.dedup.removal import CURATOR_DEDUP_ID_STR
 from dcurate.frames.hashes import rows_with_values
 from dcurate.images import ImageDecontaminate, ImageExactDuplicates, ImageNearDuplicates

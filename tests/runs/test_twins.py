@@ -11,7 +11,6 @@ import pytest
 from click.testing import CliRunner
 
 from dcurate import (
-    BloomDuplicates,
     ExactDuplicates,
     FuzzyDuplicates,
     InlineExecutor,
@@ -23,6 +22,7 @@ from dcurate import (
     trace,
 )
 from dcurate.cli import cli
+from dcurate.dedup import BloomDuplicates
 from dcurate.runs.documents import Fate
 from dcurate.text import AddId, WordCountFilter
 

@@ -16,7 +16,6 @@ import pytest
 
 from dcurate import (
     BatchKey,
-    BloomDuplicates,
     CompositeStage,
     CsvWriter,
     DcurateError,
@@ -40,7 +39,7 @@ from dcurate import (
 from dcurate.core.public import find_public, homes
 from dcurate.core.stage import BarrierStage
 from dcurate.datasets import Rebatch, SampleFraction, SampleRows, SampleStrata
-from dcurate.dedup import Benchmark, Highest, Preferred, TaskDecontamination
+from dcurate.dedup import Benchmark, BloomDuplicates, Highest, Preferred, TaskDecontamination
 from dcurate.text import (
     AddId,
     Annotate,
