@@ -52,6 +52,8 @@ def test_emilia_writes_segments_of_speech(tmp_path: Path, recordings: Path, fold
         assert abs(about.duration - row["audio_decoded_s"]) < 0.01
         assert 1 <= about.duration <= 30
         assert row["dnsmos_ovrl"] >= 1.0
+        assert row["segment"]["speaker"].startswith("speaker_")
+        assert "segments" not in row
 
 
 def test_granary_keeps_recordings_whose_transcripts_agree(
