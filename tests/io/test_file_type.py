@@ -93,7 +93,7 @@ def test_a_pipe_is_refused(tmp_path):
 
 def test_the_report_distinguishes_malformed_lines_from_columns_of_another_type(tmp_path):
     (tmp_path / "a.jsonl").write_bytes(b'{"id": 1}\n{"id": "x"}\nno json\n{"id": "y"}\n')
-    reader, looks = JsonlReader(str(tmp_path), on_bad_line="quarantine"), Filter(lambda value: True, "id")
+    reader, looks = JsonlReader(str(tmp_path / "a.jsonl"), on_bad_line="quarantine"), Filter(lambda value: True, "id")
     pipeline = Pipeline("types", stages=[reader, looks, JsonlWriter(str(tmp_path / "out"))])
     report = pipeline.run(InlineExecutor(), observers=[]).report
     assert report.stages[0].faulty == {"column 'id' of another type": 2, "malformed line": 1}
