@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
 from dataclasses import dataclass
@@ -96,7 +97,7 @@ def test_the_sum_over_stages_is_what_the_workers_took(tmp_path: Path) -> None:
     with LocalCluster(n_workers=2, gpus=False) as cluster:
         executor = DaskExecutor(cluster=cluster)
         compile_kernels(tmp_path, executor)
-        workers = [child for child in psutil.Process().children(recursive=True) if child.is_running()]
+        workers = [psutil.Process(pid) for pid in cluster.client.run(os.getpid).values()]
         before = sum(sum(worker.cpu_times()[:2]) for worker in workers)
         report = pipeline(tmp_path, Burn(1.5), files=8).run(executor, observers=[]).report
         used = sum(sum(worker.cpu_times()[:2]) for worker in workers) - before
