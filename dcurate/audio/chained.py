@@ -54,11 +54,11 @@ def mp3_starts(source: BinaryIO) -> list[int]:
         source.seek(at)
         tags = tag_bytes(source.read(_FRAMES))  # before the first frame, maybe with pictures
         source.seek(at + tags)
-        found = tagged_bytes(File(source.read(_FRAMES), size - at - tags))
-        if found is None or (starts and found[0]):
+        sizes = tagged_bytes(File(source.read(_FRAMES), size - at - tags))
+        if sizes is None or (starts and sizes[0]):
             break
         starts.append(at)
-        at += tags + sum(found)
+        at += tags + sum(sizes)
         source.seek(at)
         at += _OLD_TAG if source.read(3) == b"TAG" else 0
     source.seek(before)
