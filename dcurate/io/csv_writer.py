@@ -13,7 +13,7 @@ from dcurate.errors import PipelineError, listed
 from dcurate.fs.compression import ending_for, packing
 from dcurate.io.csv_rows import Dialect, check_signs
 from dcurate.io.csv_write import csv_header, csv_lines
-from dcurate.io.sink import FileWriter
+from dcurate.io.sink import FileWriter, lines_of_files
 from dcurate.rows.lines import without_lines
 
 #: Rows that are made lines at a time.
@@ -125,17 +125,6 @@ class CsvWriter(FileWriter):
             if limit is None:
                 yield ("".join(f"{line}\n" for line in piece).encode() for piece in lines)
             else:
-                yield from _limited((f"{line}\n".encode() for piece in lines for line in piece), limit - header_bytes)
-
-
-def _limited(lines: Iterator[bytes], limit: int) -> Iterator[Iterator[bytes]]:
-    file: list[bytes] = []
-    size = 0
-    for line in lines:
-        if file and size + len(line) > limit:
-            yield iter(file)
-            file, size = [], 0
-        file.append(line)
-        size += len(line)
-    if file:
-        yield iter(file)
+                encoded = (line.encode() for piece in lines for line in piece)
+                files = lines_of_files(encoded, limit - header_bytes)
+                yield from ((line + b"\n" for line in file) for file in files)

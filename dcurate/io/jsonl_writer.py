@@ -17,7 +17,7 @@ from dcurate.fs.compression import ending_for, packing
 from dcurate.io.json_write import EndedPiece, JsonForm, ended
 from dcurate.io.jsonl_reader import PANDAS, refuse_others
 from dcurate.io.proof import keep_rows, lines_to_prove
-from dcurate.io.sink import FileWriter
+from dcurate.io.sink import FileWriter, lines_of_files
 from dcurate.rows.lines import without_lines
 
 
@@ -113,20 +113,7 @@ class JsonlWriter(FileWriter):
             if limit is None:
                 yield form.ended_pieces(rows)
             else:
-                yield from _limited(chain.from_iterable(form.lines(rows)), limit)
-
-
-def _limited(lines: Iterable[bytes], limit: int) -> Iterator[list[EndedPiece]]:
-    file: list[bytes] = []
-    size = 0
-    for line in lines:
-        if file and size + len(line) + 1 > limit:
-            yield [ended(file)]
-            file, size = [], 0
-        file.append(line)
-        size += len(line) + 1
-    if file:
-        yield [ended(file)]
+                yield from ([ended(file)] for file in lines_of_files(chain.from_iterable(form.lines(rows)), limit))
 
 
 def _check(table: pa.Table, path: str) -> None:

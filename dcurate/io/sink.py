@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, BinaryIO, ClassVar, Self
@@ -335,3 +335,26 @@ def _named_rows(table: pa.Table, optouts: OptOuts, fields: Sequence[str] | None)
         names = optouts.columns(table.column_names, fields)
         columns = [None if name is None else python_values(column_of(table, name)) for name in names]
     return {hit.row for hit in optouts.hits(*columns)}
+
+
+def lines_of_files(lines: Iterable[bytes], limit: int) -> Iterator[list[bytes]]:
+    """Divide lines into files of a number of bytes at most, with an end of each line; a longer line has its own file.
+
+    Args:
+        lines: lines without their ends.
+        limit: bytes of a file.
+
+    Examples:
+        >>> list(lines_of_files([b"one", b"two", b"three"], 8))
+        [[b'one', b'two'], [b'three']]
+    """
+    file: list[bytes] = []
+    size = 0
+    for line in lines:
+        if file and size + len(line) + 1 > limit:
+            yield file
+            file, size = [], 0
+        file.append(line)
+        size += len(line) + 1
+    if file:
+        yield file

@@ -349,7 +349,7 @@ PIECES = st.lists(st.tuples(TAGS, st.integers(3_000, 30_000), st.booleans()), mi
 @given(PIECES, st.sampled_from([b"", bytes(1000), b"\xff" * 1000, b"ID3"]))
 @settings(max_examples=20, deadline=None)
 def test_mp3_files_that_were_joined_are_heard_as_one(pieces, junk):
-    """Also with tags between them, and with what is no recording behind them."""
+    """Also with tags between them, and with other bytes behind them."""
     files = [
         tag + encoded(recording(frames / RATE), "MP3") + (b"TAG" + bytes(125) if is_tagged else b"")
         for tag, frames, is_tagged in pieces

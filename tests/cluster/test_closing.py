@@ -35,7 +35,7 @@ def nothing_left() -> Iterator[None]:
     yield
     made = [one for one in SpecCluster._instances if id(one) not in clusters]
     assert {one.status for one in made} <= {Status.closed}
-    wait_until(lambda: not [one for one in psutil.Process().children(recursive=True) if is_worker(one)])
+    wait_until(lambda: not [child for child in psutil.Process().children(recursive=True) if is_worker(child)])
 
 
 def is_worker(process: psutil.Process) -> bool:

@@ -85,7 +85,7 @@ class OggLinks:
         self._is_within = False
 
     def take(self, data: bytes, at: int) -> int | None:
-        """Take the header of a page, and return the size of the page; None if there is no page.
+        """Take the header of a page, and return the size of the page; None if another thing follows.
 
         Args:
             data: the page, or its start.

@@ -67,7 +67,7 @@ def append_member(path: str, name: str, data: bytes) -> None:
 
 
 def _append(path: str, data: bytes) -> None:
-    """Append bytes to a file; where there is no room for all, none stay, as more may follow once there is."""
+    """Append bytes to a file, all or none: once the disk has room again, more may follow."""
     with storage_errors("write", path), open(path, "ab", buffering=0) as file:
         end, rest = file.seek(0, os.SEEK_END), memoryview(data)
         try:
