@@ -13,7 +13,11 @@ from benchmarks.timeline import Timeline
 HERE = Path(__file__).parent / "peers"
 
 #: Scripts, and seconds between two looks of Xenna's balancer. Its default of 180 would not be over before the run is.
-SCRIPTS = {"ray_data": ("ray_balance.py",), "xenna": ("xenna_balance.py", "--interval", "5")}
+SCRIPTS = {
+    "ray_data": ("ray_balance.py",),
+    "xenna": ("xenna_balance.py", "--interval", "5"),
+    "xenna, saturation-aware": ("xenna_balance.py", "--interval", "5", "--scheduler", "saturation_aware"),
+}
 
 #: Seconds over which throughput is taken to see when it is near the optimum, and the share of it that counts as near.
 SPAN_S, NEAR = 10.0, 0.9

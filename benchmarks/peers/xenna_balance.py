@@ -1,8 +1,8 @@
 """Three sleeping stages of 4, 1 and 2 tasks a second on 7 slots, on Cosmos-Xenna. Runs in its own environment.
 
-``python xenna_balance.py --tasks 400 [--slots 7] [--interval 180]``; answers in one line of JSON: when it was asked
-for, when the first task began, when each left the last stage. Xenna looks at the balance every 180 s unless set
-otherwise.
+``python xenna_balance.py --tasks 400 [--slots 7] [--interval 180] [--scheduler saturation_aware]``; answers in one
+line of JSON: when it was asked for, when the first task began, when each left the last stage. Xenna looks at the
+balance every 180 s unless set otherwise.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from importlib.metadata import version
 from typing import Any
 
 import ray
+from cosmos_xenna.pipelines.private.specs import SchedulerKind
 from cosmos_xenna.pipelines.v1 import (
     PipelineConfig,
     PipelineSpec,
@@ -72,6 +73,7 @@ def main() -> None:
     parser.add_argument("--tasks", type=int, default=400)
     parser.add_argument("--slots", type=int, default=7)
     parser.add_argument("--interval", type=float, default=180.0, help="seconds between two looks at the balance")
+    parser.add_argument("--scheduler", default="fragmentation_based", choices=[kind.value for kind in SchedulerKind])
     parser.add_argument("--seconds", type=float, nargs=3, default=[0.25, 1.0, 0.5], help="of each stage")
     options = parser.parse_args()
     os.environ.update(ENVIRONMENT)
@@ -82,7 +84,9 @@ def main() -> None:
     config = PipelineConfig(
         return_last_stage_outputs=True,
         cpu_allocation_percentage=options.slots / (options.slots + 1),
-        mode_specific=StreamingSpecificSpec(autoscale_interval_s=options.interval),
+        mode_specific=StreamingSpecificSpec(
+            autoscale_interval_s=options.interval, scheduler=SchedulerKind(options.scheduler)
+        ),
     )
     began = time.monotonic()
     tasks = [{"number": number} for number in range(options.tasks)]
@@ -93,6 +97,7 @@ def main() -> None:
         "ends": [row["ended"] for row in rows],
         "slots": options.slots,
         "interval_s": options.interval,
+        "scheduler": options.scheduler,
         "default_interval_s": StreamingSpecificSpec().autoscale_interval_s,
         "version": f"cosmos-xenna {version('cosmos-xenna')}",
     }
