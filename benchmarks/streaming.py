@@ -1,8 +1,8 @@
 """How well slots are balanced in real Dask processes: throughput, time to the right counts, what it costs.
 
 ``python -m benchmarks.streaming --scenarios FILE [--time-scale S] [--only NAME] [--seconds N] [--json FILE]``
-runs pipelines of sleeping stages on pretended hosts, each against its known optimum; ``--example``, ``--small`` and
-``--peers PYTHON`` run three smaller comparisons. See README.md here.
+runs pipelines of sleeping stages on pretended hosts, each against its known optimum; ``--example``, ``--short``,
+``--small`` and ``--peers PYTHON`` run four smaller comparisons. See README.md here.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from benchmarks.hosts import Hosts, busy_cpu, nothing_remembered
 from benchmarks.measure import called, machine, save, versions
 from benchmarks.scenario import EXAMPLE, Scenario, least_scale, load
 from benchmarks.streaming_peers import compare_peers, speeds
+from benchmarks.streaming_short import short_runs
 from benchmarks.streaming_small import small
 from benchmarks.timeline import SlotSpan, Timeline, named, read_slots, setup_seconds
 from dcurate import AttachedCluster, DaskExecutor, DcurateError, Pipeline, ResourceError
@@ -91,7 +92,7 @@ class StreamingRun:
 
 
 def run(scenario: Scenario, scale: float, splits: int, num_workers: int | None = None) -> StreamingRun:
-    """Run a scenario on hosts of its own, from a cold start: nothing is remembered of earlier runs.
+    """Run a scenario on hosts of its own.
 
     Args:
         num_workers: slots of each operator, where they are to be pinned.
@@ -101,7 +102,6 @@ def run(scenario: Scenario, scale: float, splits: int, num_workers: int | None =
     with tempfile.TemporaryDirectory(prefix="dcurate-streaming-") as folder:
         pipeline = scenario.pipeline(splits, scale, folder, num_workers)
         with ExitStack() as stack:
-            stack.enter_context(nothing_remembered())
             hosts = stack.enter_context(Hosts(scenario.host_specs(), scenario.modules))
             cluster = stack.enter_context(AttachedCluster(hosts.address))
             executor = DaskExecutor({"memory_share": scenario.memory_share()}, cluster)
@@ -120,6 +120,18 @@ def run(scenario: Scenario, scale: float, splits: int, num_workers: int | None =
     timeline = Timeline(scenario, scale, slots, began, splits, _fused(pipeline))
     parts = cpu[0], cpu[1], sum(cpu[2:])
     return StreamingRun(timeline, heard, error, bool(error) and refused and not slots, wall, parts, everything)
+
+
+def timeline_of(scenario: Scenario, splits: int, num_workers: int | None = None) -> Timeline:
+    """Run a scenario in real time to its end.
+
+    Raises:
+        RuntimeError: The run failed.
+    """
+    streaming_run = run(scenario, 1.0, splits, num_workers)
+    if streaming_run.error:
+        raise RuntimeError(streaming_run.error)
+    return streaming_run.timeline
 
 
 def _fused(pipeline: Pipeline) -> tuple[tuple[int, ...], ...]:
@@ -280,7 +292,8 @@ def scenarios(listed: Sequence[Scenario], asked: float, seconds: float) -> dict[
         per_split = scale * scenario.seconds_for_one
         setup = scale * max(step.setup_s for step in scenario.steps)
         splits = max(scenario.splits, round((seconds + setup) / per_split)) if per_split else scenario.splits
-        rows.append(judge(scenario, run(scenario, scale, splits)))
+        with nothing_remembered():
+            rows.append(judge(scenario, run(scenario, scale, splits)))
         print(line_of(rows[-1]), flush=True)
     good = sum(not row["short"] for row in rows)
     print(f"\n{good} of {len(rows)} scenarios reach everything that they must")
@@ -292,10 +305,8 @@ def example(seconds: float) -> dict[str, Any]:
     figures = {}
     for name, pinned in (("balanced", None), ("one_worker_each", 1)):
         rate = 1.0 if pinned else EXAMPLE.phases[0].rate
-        one = run(EXAMPLE, 1.0, round(seconds * rate), pinned)
-        if one.error:
-            raise RuntimeError(one.error)
-        timeline = one.timeline
+        with nothing_remembered():
+            timeline = timeline_of(EXAMPLE, round(seconds * rate), pinned)
         first = min(call.begin for call in timeline.calls_of(0))
         last = [call.end for call in timeline.calls_of(len(EXAMPLE.steps) - 1)]
         figures[name] = speeds(timeline.began, first, last, rate)
@@ -310,9 +321,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="benchmarks.streaming", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--scenarios", type=Path, metavar="FILE", help="scenarios as JSON")
     parser.add_argument("--time-scale", type=float, default=0.1, metavar="S", help="by which all times are multiplied")
-    parser.add_argument("--only", nargs="+", metavar="NAME", help="of the scenarios only these")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="of the scenarios or short runs only these")
     parser.add_argument("--seconds", type=float, default=40.0, help="length of a run in its steady state")
     parser.add_argument("--example", action="store_true", help="stages of 4, 1 and 2 tasks a second on 7 GPUs")
+    parser.add_argument("--short", action="store_true", help="six short runs, cold and with remembered rates")
     parser.add_argument(
         "--small", action="store_true", help="8 CPU stages that cannot be fused on this machine's cores"
     )
@@ -331,13 +343,16 @@ def main() -> None:
         figures |= scenarios(listed, options.time_scale, options.seconds)
     if options.example:
         figures["example"] = example(options.seconds)
+    if options.short:
+        figures["short"] = short_runs(timeline_of, options.seconds, options.only or ())
     if options.small:
         figures["small"] = small(options.seconds)
         for name, one in figures["small"].items():
             print(f"8 CPU stages, {name}: {one}", flush=True)
     if options.peers:
-        ours = run(EXAMPLE, 1.0, options.tasks)
-        figures["peers"] = compare_peers(options.peers, ours.timeline, options.tasks)
+        with nothing_remembered():
+            ours = timeline_of(EXAMPLE, options.tasks)
+        figures["peers"] = compare_peers(options.peers, ours, options.tasks)
     save(options.json, figures)
 
 
