@@ -5,18 +5,19 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 from distributed import Client
 
-from dcurate import DaskExecutor, JsonlReader, JsonlWriter, Pipeline, ResourceError, submit
+from dcurate import DaskExecutor, FuzzyDuplicates, JsonlReader, JsonlWriter, Pipeline, ResourceError, submit
 from dcurate.cluster import compat
 from dcurate.events import Event, TaskDone
-from tests.conftest import scheduler_and_workers
+from tests.conftest import forked, scheduler_and_workers, wait_for_workers
 
 pytestmark = pytest.mark.cluster
 
@@ -24,11 +25,25 @@ FILES = 30
 
 
 @contextmanager
-def worker_alone(folder: Path) -> Iterator[tuple[str, int]]:
-    """A scheduler with one worker: its address, and the process of the worker, which goes on at the end."""
-    with scheduler_and_workers(folder, "--no-nanny") as address:
+def workers_without_nanny(folder: Path, number: int = 1) -> Iterator[tuple[str, int]]:
+    """A scheduler with workers: its address, and the process of a worker, which goes on at the end."""
+    with scheduler_and_workers(folder, "--no-nanny") as address, ExitStack() as stack:
+        for other in range(1, number):
+            worker = [
+                sys.executable,
+                "-m",
+                "dask",
+                "worker",
+                address,
+                "--nthreads",
+                "1",
+                "--no-nanny",
+                "--no-dashboard",
+            ]
+            stack.enter_context(forked(*worker, log=folder / f"worker_{other}.log"))
+        wait_for_workers(address, number)
         with Client(address, set_as_default=False) as client:
-            [process] = client.run(os.getpid).values()
+            process = min(client.run(os.getpid).values())
         try:
             yield address, process
         finally:
@@ -54,7 +69,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_run_whose_only_worker_never_answered_says_so_and_ends(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with worker_alone(tmp_path) as (address, process), caplog.at_level(logging.WARNING, "dcurate"):
+    with workers_without_nanny(tmp_path) as (address, process), caplog.at_level(logging.WARNING, "dcurate"):
         os.kill(process, signal.SIGSTOP)
         with pytest.raises(ResourceError, match=r"^worker 'tcp://.*' does not answer, and none .* within 2 seconds"):
             pipeline(tmp_path).run(DaskExecutor({"worker_timeout_s": 2}, cluster=address), observers=[])
@@ -77,7 +92,7 @@ class StopsAtFirstTask:
 def test_a_run_whose_only_worker_falls_silent_says_so_and_ends(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with worker_alone(tmp_path) as (address, process), caplog.at_level(logging.WARNING, "dcurate"):
+    with workers_without_nanny(tmp_path) as (address, process), caplog.at_level(logging.WARNING, "dcurate"):
         executor, began = DaskExecutor({"worker_timeout_s": 1}, cluster=address), time.monotonic()
         with pytest.raises(ResourceError, match="had no workers that answer for 1 seconds"):
             pipeline(tmp_path).run(executor, observers=[StopsAtFirstTask(process)])
@@ -86,7 +101,7 @@ def test_a_run_whose_only_worker_falls_silent_says_so_and_ends(
 
 
 def test_a_job_whose_only_worker_is_silent_waits_with_the_reason_and_goes_on(tmp_path: Path) -> None:
-    with worker_alone(tmp_path) as (address, process):
+    with workers_without_nanny(tmp_path) as (address, process):
         os.kill(process, signal.SIGSTOP)
         job, end = submit(pipeline(tmp_path), address), time.monotonic() + 60
         while "have sent nothing" not in job.describe().why and time.monotonic() < end:
@@ -103,7 +118,7 @@ def test_a_job_whose_only_worker_is_silent_waits_with_the_reason_and_goes_on(tmp
 @pytest.mark.usefixtures("impatient")
 def test_a_stream_whose_batches_are_on_a_stopped_worker_ends(tmp_path: Path) -> None:
     silent = pipeline(tmp_path)
-    with worker_alone(tmp_path) as (address, process):
+    with workers_without_nanny(tmp_path) as (address, process):
         stream = Pipeline("stream", stages=silent.stages[:1]).stream(
             DaskExecutor({"worker_timeout_s": 1}, cluster=address)
         )
@@ -111,3 +126,14 @@ def test_a_stream_whose_batches_are_on_a_stopped_worker_ends(tmp_path: Path) -> 
         os.kill(process, signal.SIGSTOP)
         with pytest.raises(ResourceError, match="had no workers that answer for 1 seconds"):
             list(stream)
+
+
+def test_a_run_ends_whole_when_one_of_its_workers_falls_silent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL", "10s")
+    reader, writer = pipeline(tmp_path).stages
+    stages = [reader, FuzzyDuplicates(), writer]
+    with workers_without_nanny(tmp_path, 3) as (address, process):
+        result = Pipeline("silent", stages=stages).run(
+            DaskExecutor(cluster=address), observers=[StopsAtFirstTask(process)]
+        )
+    assert result.report.stages[-1].rows_out == FILES
