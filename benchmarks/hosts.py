@@ -14,12 +14,14 @@ import importlib
 import json
 import os
 import select
+import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -230,6 +232,17 @@ def nothing_remembered() -> Iterator[None]:
         finally:
             del os.environ[CACHE]
             os.environ.update({CACHE: before} if before else {})
+
+
+@contextmanager
+def fresh_folder() -> Iterator[Path]:
+    """An empty folder beside what is remembered; its path is the same for each run, as rates are kept by settings."""
+    folder = Path(os.environ[CACHE], "diaries")
+    folder.mkdir()
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
 
 
 def busy_cpu() -> float:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import os
 import signal
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -20,7 +19,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from benchmarks.hosts import Hosts, busy_cpu, nothing_remembered
+from benchmarks.hosts import Hosts, busy_cpu, fresh_folder, nothing_remembered
 from benchmarks.measure import called, machine, save, versions
 from benchmarks.scenario import EXAMPLE, Scenario, least_scale, load
 from benchmarks.streaming_peers import compare_peers, speeds
@@ -92,15 +91,15 @@ class StreamingRun:
 
 
 def run(scenario: Scenario, scale: float, splits: int, num_workers: int | None = None) -> StreamingRun:
-    """Run a scenario on hosts of its own.
+    """Run a scenario on hosts of its own, within `nothing_remembered`.
 
     Args:
         num_workers: slots of each operator, where they are to be pinned.
     """
     expected = scale * (splits * scenario.seconds_for_one + max(step.setup_s for step in scenario.steps))
     heard, error = DecisionLog(), ""
-    with tempfile.TemporaryDirectory(prefix="dcurate-streaming-") as folder:
-        pipeline = scenario.pipeline(splits, scale, folder, num_workers)
+    with fresh_folder() as folder:
+        pipeline = scenario.pipeline(splits, scale, str(folder), num_workers)
         with ExitStack() as stack:
             hosts = stack.enter_context(Hosts(scenario.host_specs(), scenario.modules))
             cluster = stack.enter_context(AttachedCluster(hosts.address))
@@ -116,7 +115,7 @@ def run(scenario: Scenario, scale: float, splits: int, num_workers: int | None =
             wall = time.monotonic() - began
             cpu = [after - before for after, before in zip(_cpu(hosts), cpu, strict=True)]
             everything = busy_cpu() - everything
-        slots = tuple(read_slots(Path(folder)))
+        slots = tuple(read_slots(folder))
     timeline = Timeline(scenario, scale, slots, began, splits, _fused(pipeline))
     parts = cpu[0], cpu[1], sum(cpu[2:])
     return StreamingRun(timeline, heard, error, bool(error) and refused and not slots, wall, parts, everything)
