@@ -320,7 +320,7 @@ def run(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--test", type=Path, required=True)
     parser.add_argument("--corpus", type=Path, required=True)
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
+    parser.add_argument("--parts", nargs="*", choices=PARTS, default=PARTS)
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--documents", type=int, default=0, help="train on so many documents of 2 kB, too")
     options = parser.parse_args(argv)
