@@ -59,7 +59,7 @@ class CorpusProfile(ProfileSummary):
         """One of the tables of `ProfileSummary.tables` as a pandas frame.
 
         Raises:
-            PipelineError: there is no such table.
+            PipelineError: the table does not exist.
         """
         tables = self.tables()
         if table not in tables:

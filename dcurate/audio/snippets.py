@@ -125,7 +125,7 @@ class DropRepetitiveSnippets(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     Raises:
         PipelineError: a number is below 1.
-        DataError: there is no such tokenizer; as the stage is set up.
+        DataError: the tokenizer does not exist; as the stage is set up.
 
     Examples:
         >>> DropRepetitiveSnippets("whisper/tokenizer.json", ngram_size=5).max_repeats

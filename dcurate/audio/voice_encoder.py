@@ -113,7 +113,7 @@ def voice_encoder(model: str | None) -> VoiceEncoder:
         model: file of its weights; None for that of the package `resemblyzer`.
 
     Raises:
-        ResourceError: there is no such file, or Torch is not installed.
+        ResourceError: the file does not exist, or Torch is not installed.
         DataError: the file does not hold the weights of such a network.
     """
     path = Path(model) if model is not None else packaged(_PACKAGE, _FILE)

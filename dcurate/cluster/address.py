@@ -62,7 +62,7 @@ def tls_config(ca_file: str, cert: str, key: str | None) -> dict[str, Any]:
         key: file with the key of the client; None if it is in ``cert``.
 
     Raises:
-        PipelineError: there is no such file, or the certificates cannot be used.
+        PipelineError: the file does not exist, or the certificates cannot be used.
     """
     for option, path in {"--tls-ca-file": ca_file, "--tls-cert": cert, "--tls-key": key}.items():
         if path is not None and not os.path.isfile(path):

@@ -262,7 +262,7 @@ class ElasticCluster(Cluster):
         Workers whose results nobody could take stay.
 
         Raises:
-            ResourceError: there is no such kind, or the number is out of its limits.
+            ResourceError: the kind is not known, or the number is out of its limits.
             RunError: the cluster is not open, or it follows what runs want.
         """
         adaptive = self._running()

@@ -196,7 +196,7 @@ def find_public(name: str) -> Any:
     """Return the object of a public name of dcurate, or of ``module:name`` in a module that `announces` it.
 
     Raises:
-        KeyError: there is no such name.
+        KeyError: the name is not known.
         ResourceError: its extra is not installed.
 
     Examples:

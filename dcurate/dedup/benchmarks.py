@@ -230,7 +230,7 @@ class NgramIndex:
         """Read an index that `save` wrote.
 
         Raises:
-            DataError: there is no such file, or it is no index.
+            DataError: the file does not exist, or is not an index.
         """
         folder, _, name = path.rpartition("/")
         data = Directory(folder or ".", storage_options or {}).read(name)

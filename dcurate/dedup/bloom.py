@@ -195,7 +195,7 @@ def digests_of(frame: Any, text_field: str, normalize: Sequence[str] = (), *, gp
     texts, and those of a column that is normalized first or holds nulls, are hashed on the host.
 
     Raises:
-        DataError: there is no such column, or it does not hold text.
+        DataError: the column does not exist, or does not hold text.
 
     Examples:
         >>> import pyarrow as pa

@@ -32,7 +32,7 @@ def texts_of(frame: Any, name: str, gpu: bool) -> TextColumn | CudaColumn:
     """Return the texts of a column: on a GPU if `gpu` and there is one, without a copy if it is a cuDF frame's.
 
     Raises:
-        DataError: there is no such column, or it does not hold text.
+        DataError: the column does not exist, or does not hold text.
     """
     return texts_on_gpu(frame, name) if gpu and usable() else text_column(to_arrow(frame), name)
 

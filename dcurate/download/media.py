@@ -161,7 +161,7 @@ class FetchMedia(ProcessingStage[DocumentBatch, DocumentBatch]):
         """The rows whose files were fetched.
 
         Raises:
-            DataError: there is no such column.
+            DataError: the column does not exist.
         """
         table = task.to_arrow()
         transfer = replace(self.transfer, public_only=not self.private, follow_redirects=False)

@@ -108,7 +108,7 @@ def pictures_of(table: Any, name: str) -> list[list[Picture] | RequestError]:
             bytes or addresses.
 
     Raises:
-        DataError: there is no such column, or a store does not answer.
+        DataError: the column does not exist, or a store does not answer.
         PipelineError: the column holds something else.
 
     Examples:

@@ -32,7 +32,7 @@ def values(table: pa.Table, name: str) -> list[Any]:
     """The values of a column as Python objects, None for null.
 
     Raises:
-        DataError: there is no such column.
+        DataError: the column does not exist.
 
     Examples:
         >>> values(pa.table({"text": ["a", None]}), "text")
@@ -107,7 +107,7 @@ def numbers(table: pa.Table, name: str) -> npt.NDArray[Any]:
     """The values of a numeric or boolean column as an array, NaN for null.
 
     Raises:
-        DataError: there is no such column, or it does not hold numbers.
+        DataError: the column does not exist, or does not hold numbers.
 
     Examples:
         >>> numbers(pa.table({"score": [1, 2]}), "score")
@@ -283,7 +283,7 @@ def only(table: pa.Table, columns: Sequence[str]) -> pa.Table:
     """The table with these columns alone.
 
     Raises:
-        DataError: there is no such column.
+        DataError: the column does not exist.
 
     Examples:
         >>> only(pa.table({"id": [1], "text": ["a"]}), ["id"]).column_names
@@ -301,7 +301,7 @@ def renamed(table: pa.Table, sources: Mapping[str, str]) -> pa.Table:
         sources: name of the column of the table, by the new name.
 
     Raises:
-        DataError: there is no such column.
+        DataError: the column does not exist.
 
     Examples:
         >>> renamed(pa.table({"id": [1], "text": ["a"]}), {"doc": "id", "number": "id"}).to_pylist()
@@ -359,7 +359,7 @@ def column_of(table: pa.Table, name: str, *, text: bool = False) -> pa.Array:
         text: whether it must hold text; a column of nothing but nulls then becomes one.
 
     Raises:
-        DataError: there is no such column, or it does not hold text.
+        DataError: the column does not exist, or does not hold text.
     """
     column = _column(table, name).combine_chunks()
     if isinstance(column, pa.ChunkedArray):
@@ -440,7 +440,7 @@ def lists_of(table: pa.Table, name: str) -> tuple[npt.NDArray[np.int64], npt.NDA
     """The bounds and the numbers of a column of lists; the inverse of `with_lists`.
 
     Raises:
-        DataError: there is no such column.
+        DataError: the column does not exist.
     """
     column = column_of(table, name)
     return column.offsets.to_numpy() - column.offsets[0].as_py(), column.flatten().to_numpy()

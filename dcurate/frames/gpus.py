@@ -21,7 +21,7 @@ def texts_on_gpu(frame: Any, name: str) -> CudaColumn:
     A null text is an empty one. Offsets are on the host, too: eight bytes a row.
 
     Raises:
-        DataError: there is no such column, or it does not hold text.
+        DataError: the column does not exist, or does not hold text.
     """
     return _of_cudf(frame, name) if is_cudf(frame) else on_gpu(*text_column(to_arrow(frame), name))
 

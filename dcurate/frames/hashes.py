@@ -39,7 +39,7 @@ def rows_with_values(table: pa.Table, fields: Sequence[str]) -> npt.NDArray[np.i
     duplicate of nothing.
 
     Raises:
-        DataError: there is no such column.
+        DataError: the column does not exist.
 
     Examples:
         >>> rows_with_values(pa.table({"text": ["a", None, ""]}), ["text"]).tolist()
@@ -60,7 +60,7 @@ def content_hashes(table: pa.Table, text_field: str, normalize: Sequence[str] = 
         normalize: differences to ignore, of `NORMAL_FORMS`.
 
     Raises:
-        DataError: there is no such column, or it does not hold text.
+        DataError: the column does not exist, or does not hold text.
 
     Examples:
         >>> table = pa.table({"text": ["So it  goes", None, "so it goes"]})

@@ -40,7 +40,7 @@ def id_keys(table: pa.Table, name: str) -> IdKeys:
     Numbers of different types compare equal: 3 in int64, in uint8, and 3.0 where nulls turned a column into floats.
 
     Raises:
-        DataError: there is no such column, or it holds neither text nor whole numbers.
+        DataError: the column does not exist, or holds neither text nor whole numbers.
 
     Examples:
         >>> one, other = pa.table({"id": [7, None, 8]}), pa.table({"id": pa.array([8.0, 7.0])})

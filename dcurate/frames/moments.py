@@ -41,7 +41,7 @@ def parts_of_numbers(table: pa.Table, name: str) -> TwoFloats:
     Values are comparable also if the column has different types in different batches.
 
     Raises:
-        DataError: there is no such column, or it holds something else.
+        DataError: the column does not exist, or holds something else.
 
     Examples:
         >>> parts_of_numbers(pa.table({"n": [2**53 + 1, None]}), "n")

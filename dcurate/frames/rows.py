@@ -39,7 +39,7 @@ def row_keys(table: pa.Table, fields: Sequence[str] | None, seed: int) -> Keys:
         seed: other seeds give other keys.
 
     Raises:
-        DataError: there is no such column.
+        DataError: the column does not exist.
 
     Examples:
         >>> table = pa.table({"id": ["a", "b"], "n": [1, 2]})

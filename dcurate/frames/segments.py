@@ -18,7 +18,7 @@ def segmented(table: pa.Table, text_field: str, separator: str, segment_field: s
     Other columns are repeated. A null text gives one row with a null text.
 
     Raises:
-        DataError: there is no such column, or it does not hold text.
+        DataError: the column does not exist, or does not hold text.
 
     Examples:
         >>> segmented(pa.table({"id": [7], "text": ["a|b"]}), "text", "|", "part").to_pydict()

@@ -55,7 +55,7 @@ def text_column(table: pa.Table, name: str) -> TextColumn:
     """The layout of one text column, without copying the text.
 
     Raises:
-        DataError: there is no such column, or it does not hold text.
+        DataError: the column does not exist, or does not hold text.
     """
     if name not in table.column_names:
         raise DataError(f"no column {name!r}; the rows have {columns_listed(table.column_names)}")

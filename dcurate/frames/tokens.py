@@ -55,7 +55,7 @@ def tokens_of(table: pa.Table, name: str) -> Tokens:
     """The token ids in a column of lists of whole numbers; a null is a row without tokens.
 
     Raises:
-        DataError: there is no such column, or it holds something else.
+        DataError: the column does not exist, or holds something else.
 
     Examples:
         >>> tokens = tokens_of(pa.table({"input_ids": [[5, 7], None, [3]]}), "input_ids")

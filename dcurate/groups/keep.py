@@ -48,7 +48,7 @@ class Keep(ABC):
             text_field: the column of texts.
 
         Raises:
-            DataError: there is no such column, or it holds something else.
+            DataError: the column does not exist, or holds something else.
         """
 
     def rests(self, table: Any) -> Ranks:

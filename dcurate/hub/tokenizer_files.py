@@ -83,7 +83,7 @@ def check_tokenizer_name(name: str, asks: str) -> None:
         asks: asking stage, for errors.
 
     Raises:
-        DataError: there is no such file or folder, or a file of another kind.
+        DataError: the file or folder does not exist, or is a file of another kind.
     """
     path = os.path.expanduser(name)
     if os.path.isdir(path) or (os.path.isfile(path) and is_tokenizer_file(name)):

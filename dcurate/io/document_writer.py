@@ -51,7 +51,7 @@ class DocumentWriter(FileWriter):
         >>> folder.cleanup()
 
     Raises:
-        PipelineError: there is no such format, or settings that mean nothing in it.
+        PipelineError: the format is not known, or settings that mean nothing in it.
     """
 
     filetype: str = "jsonl"

@@ -127,7 +127,7 @@ class PackMedia(ProcessingStage[DocumentBatch, DocumentBatch]):
         reading: size of the largest file, and options of the store.
 
     Raises:
-        PipelineError: there is no such feature.
+        PipelineError: the feature is not known.
 
     Examples:
         >>> rows = pa.table({"file_name": ["0.png"], "bytes": [b"pixels"]})

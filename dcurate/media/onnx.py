@@ -90,7 +90,7 @@ def model_path(model: str | None, package: str, name: str, what: str) -> Path:
         what: the task that needs it, for the error message.
 
     Raises:
-        ResourceError: there is no such file, or the package is not installed or has other files.
+        ResourceError: the file does not exist, or the package is not installed or has other files.
     """
     if model is not None:
         if not Path(model).is_file():

@@ -84,7 +84,7 @@ def check_refers(columns: Sequence[str], stage: str) -> None:
         stage: name of the stage that refers to parts of files.
 
     Raises:
-        PipelineError: there is no column `media_ref`.
+        PipelineError: the column `media_ref` is missing.
     """
     if REF not in columns:
         beside = f" beside {BYTES!r}" if BYTES in columns else ""

@@ -77,7 +77,7 @@ def version_of(store: Any, path: str) -> Version:
     """Return the version of a file; that of a remote one is asked for once a minute.
 
     Raises:
-        FileNotFoundError: there is no such file.
+        FileNotFoundError: the file does not exist.
     """
     if isinstance(store, LocalFileSystem):
         status = os.stat(path)

@@ -219,7 +219,7 @@ def check_has_media(columns: Sequence[str], stage: str, readers: str = "MediaRea
         readers: readers that make such rows, for the message.
 
     Raises:
-        PipelineError: there is no such column.
+        PipelineError: the column does not exist.
     """
     if REF not in columns and BYTES not in columns:
         raise PipelineError(

@@ -112,7 +112,7 @@ class FastTextClassifier(CompositeStage[DocumentBatch, DocumentBatch]):
 
     Raises:
         PipelineError: no ``model``, a column that is there already, or a label that the model does not have.
-        DataError: there is no such file, or it is not a supervised fastText model.
+        DataError: the file does not exist, or it is not a supervised fastText model.
 
     Examples:
         >>> stage = FastTextClassifier(model="quality.bin", filter_by=["hq"])

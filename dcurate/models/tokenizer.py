@@ -233,7 +233,7 @@ class Tokenize(ProcessingStage[DocumentBatch, DocumentBatch]):
         """The texts to tokenize, one for each row of an Arrow table; ``max_chars`` is applied afterwards.
 
         Raises:
-            DataError: there is no such column, or it does not hold text.
+            DataError: the column does not exist, or does not hold text.
         """
         texts: list[str] = column_of(table, self.text_field, text=True).fill_null("").to_pylist()
         return texts

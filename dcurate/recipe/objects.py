@@ -28,7 +28,7 @@ def object_of(name: str, arguments: Any, place: str, trust: bool = False) -> Any
             announces it. If not, nothing else is imported, let alone called.
 
     Raises:
-        PipelineError: there is no such thing, it may not be used, or it does not take these arguments; begins with the
+        PipelineError: the name is not known, it may not be used, or it does not take these arguments; begins with the
             place.
     """
     thing = _lookup(name, place, trust)

@@ -71,7 +71,7 @@ def filled(value: Any, params: Mapping[str, Any], place: str) -> Any:
     """The value with every reference to a param replaced.
 
     Raises:
-        PipelineError: there is no such param, or a text becomes too long.
+        PipelineError: the param is not known, or a text becomes too long.
     """
     if isinstance(value, dict):
         return {unmasked(key): filled(inner, params, place) for key, inner in value.items()}

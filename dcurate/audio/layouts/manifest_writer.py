@@ -137,7 +137,7 @@ def check_names_recordings(columns: Sequence[str], name_field: str, stage: str) 
     """Refuse rows that neither refer to recordings nor name them.
 
     Raises:
-        PipelineError: there is no such column.
+        PipelineError: the column does not exist.
     """
     if name_field not in columns:
         check_has_media([column for column in columns if column != BYTES], stage, "MediaReader or NemoManifestReader")

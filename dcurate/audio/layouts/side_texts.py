@@ -126,7 +126,7 @@ class ParseSegments(ProcessingStage[DocumentBatch, DocumentBatch]):
         name: name of the stage.
 
     Raises:
-        PipelineError: there is no such format.
+        PipelineError: the format is not known.
 
     Examples:
         >>> rows = pa.table({"rttm": ["SPEAKER a 1 1.5 0.5 <NA> <NA> ann <NA> <NA>", "SPEAKER a"]})

@@ -43,7 +43,7 @@ def get_default_file_extensions(input_filetype: str) -> list[str]:
     """The endings of a type of files.
 
     Raises:
-        ValueError: there is no such type.
+        ValueError: the type is not known.
     """
     if input_filetype not in FILETYPE_TO_DEFAULT_EXTENSIONS:
         raise ValueError(f"Unsupported filetype: {input_filetype}")

@@ -55,7 +55,7 @@ class Names:
         """Return what `name` of `module` is here.
 
         Raises:
-            KeyError: there is no such name.
+            KeyError: the name is not known.
         """
         if module not in self.modules:
             return missing(module, name, self.use_instead_of(module) or "")

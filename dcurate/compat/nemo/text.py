@@ -48,7 +48,7 @@ def with_normalized(table: pa.Table, text_field: str) -> pa.Table:
     """Return the table with the texts of a column as `normalize_text` has them.
 
     Raises:
-        DataError: there is no such column, or it does not hold text.
+        DataError: the column does not exist, or does not hold text.
     """
     texts = _normalized(column_of(table, text_field, text=True), lowercase=True, normalize_space=True)
     return table.set_column(table.column_names.index(text_field), text_field, texts)

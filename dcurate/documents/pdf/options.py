@@ -50,7 +50,7 @@ class PdfOptions:
         """Options from a mapping, such as one that came as JSON.
 
         Raises:
-            TypeError: there is no such option.
+            TypeError: the option is not known.
         """
         known = {field.name for field in fields(cls)}
         unknown = sorted(set(options or {}) - known)

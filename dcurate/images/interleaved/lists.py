@@ -73,7 +73,7 @@ class ToInterleaved(InterleavedStage):
         position_fields: lists, also as JSON text, with a value for each place: each becomes one of its row, as JSON.
 
     Raises:
-        PipelineError: there is no such form.
+        PipelineError: the form is not known.
 
     Examples:
         >>> table = pa.table({"texts": [["Hi", None]], "images": [[None, "https://example.org/a.png"]], "n": [7]})
@@ -192,7 +192,7 @@ class FromInterleaved(InterleavedStage):
         storage_options: for fsspec.
 
     Raises:
-        PipelineError: there is no such form of images.
+        PipelineError: the form of images is not known.
 
     Examples:
         >>> table = pa.table({"texts": [["Hi", None]], "images": [[None, "https://example.org/a.png"]], "n": [7]})

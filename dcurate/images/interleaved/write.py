@@ -42,7 +42,7 @@ def check_on_error(stage: str, given: str) -> None:
     """Refuse an unknown way to go on without the bytes of an image.
 
     Raises:
-        PipelineError: there is no such way.
+        PipelineError: the value is not known.
     """
     if given not in get_args(OnError):
         raise PipelineError(f"{stage}: on_materialize_error={given!r} is none of {listed(get_args(OnError))}")

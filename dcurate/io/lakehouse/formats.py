@@ -26,7 +26,7 @@ def table_of(kind: str, path: str, options: Mapping[str, Any], catalog: Any, ask
         asks: what needs it, for the error.
 
     Raises:
-        PipelineError: there is no such format, or a catalog where there is none.
+        PipelineError: the format is not known, or a catalog where there is none.
     """
     if kind not in FORMATS:
         raise PipelineError(f"{asks}: format={kind!r} is no format of a table{nearest(str(kind), FORMATS)}")

@@ -57,7 +57,7 @@ class TableReader(CompositeStage[FileGroup, DocumentBatch]):
 
     Raises:
         PipelineError: settings that mean nothing here.
-        DataError: there is no such table or version, or it cannot be read file by file.
+        DataError: the table or version does not exist, or it cannot be read file by file.
 
     Examples:
         >>> import tempfile
@@ -239,7 +239,7 @@ class LanceRows(SourceStage[FileGroup, DocumentBatch]):
         """The fragments, large ones cut at rows, in order.
 
         Raises:
-            DataError: there is no such table or version.
+            DataError: the table or version does not exist.
         """
         dataset = self._dataset()
         # Workers may run in another directory, and the table may get another version meanwhile.

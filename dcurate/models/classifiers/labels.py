@@ -149,7 +149,7 @@ class FilterByLabel(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     Raises:
         PipelineError: no label is wanted.
-        DataError: there is no such column.
+        DataError: the column does not exist.
 
     Examples:
         >>> from dcurate.frames.columns import table_of

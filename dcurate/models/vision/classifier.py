@@ -73,7 +73,7 @@ class ImageClassifier:
         """Where the model is.
 
         Raises:
-            ResourceError: there is no such file, or the package is not installed.
+            ResourceError: the file does not exist, or the package is not installed.
         """
         if self.model is not None:
             if not Path(self.model).is_file():

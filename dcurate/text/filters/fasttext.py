@@ -72,7 +72,7 @@ class FastTextQualityFilter(_FastTextFilter, SignalFilter):
 
     Raises:
         PipelineError: no ``model``, ``alpha`` not above 0, or the model has no such label.
-        DataError: there is no such file, or it is not a fastText model.
+        DataError: the file does not exist, or it is not a fastText model.
 
     Examples:
         >>> rule = FastTextQualityFilter("quality.bin")
@@ -138,7 +138,7 @@ class FastTextLanguageFilter(_FastTextFilter):
 
     Raises:
         PipelineError: no ``model``.
-        DataError: there is no such file, or it is not a fastText model.
+        DataError: the file does not exist, or it is not a fastText model.
 
     Examples:
         >>> rule = FastTextLanguageFilter("lid.bin", language="eng")

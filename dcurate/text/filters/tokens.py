@@ -105,7 +105,7 @@ class TokenCountFilter(_LoadsOnce):
     Raises:
         PipelineError: no tokenizer; ``local_files_only`` among the further arguments.
         ResourceError: a package is not installed; when the tokenizer is loaded.
-        DataError: there is no such tokenizer; when it is loaded.
+        DataError: the tokenizer does not exist; when it is loaded.
 
     Examples:
         >>> class Words:

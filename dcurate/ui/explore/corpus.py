@@ -198,7 +198,7 @@ class ExploredCorpus:
         """A page of the documents that a query asks for; ``total`` is None where the search has not seen all.
 
         Raises:
-            PipelineError: there is no such column, or the words are too long.
+            PipelineError: the column does not exist, or the words are too long.
         """
         if len(query.words) > LONGEST_WORDS:  # longer ones may take the square of their length and that of the texts
             raise PipelineError(f"{len(query.words):,} characters are searched for; give at most {LONGEST_WORDS}")
@@ -245,7 +245,7 @@ class ExploredCorpus:
         """The picture of the file that a document refers to, as a ``data:`` address; empty if it cannot be drawn.
 
         Raises:
-            PipelineError: there is no document of this number, or it refers to no file.
+            PipelineError: no document has this number, or it refers to no file.
         """
         return self.pictures.picture(self.whole(number)["values"])
 
@@ -298,7 +298,7 @@ class ExploredCorpus:
         """Mark a document, and keep the mark among the records of the run.
 
         Raises:
-            PipelineError: there is no such document.
+            PipelineError: the document does not exist.
             DataError: the mark cannot be written.
         """
         self.whole(number)

@@ -77,7 +77,7 @@ class PreserveByValueStage(AudioStage):
         operator: ``lt``, ``le``, ``eq``, ``ne``, ``ge`` or ``gt``.
 
     Raises:
-        ValueError: there is no such operator.
+        ValueError: the operator is not known.
     """
 
     name = "PreserveByValueStage"

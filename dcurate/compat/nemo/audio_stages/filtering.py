@@ -128,7 +128,7 @@ def load_config(config_path: str | Path | None = None) -> dict[str, Any]:
     """Return the settings of `AudioDataFilterStage`: the defaults, with those of a YAML file over them.
 
     Raises:
-        FileNotFoundError: there is no such file.
+        FileNotFoundError: the file does not exist.
         ValueError: a setting is out of range.
     """
     settings = copy.deepcopy(_DEFAULTS)

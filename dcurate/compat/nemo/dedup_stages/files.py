@@ -39,7 +39,7 @@ def extensions_of(filetype: str) -> list[str]:
     """The endings of files of a type.
 
     Raises:
-        ValueError: there is no such type.
+        ValueError: the type is not known.
     """
     if filetype not in _EXTENSIONS:
         raise ValueError(f"Unsupported filetype: {filetype}. Only jsonl and parquet are supported.")

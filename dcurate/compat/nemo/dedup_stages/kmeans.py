@@ -55,7 +55,7 @@ def validate_embedding_output_dtype(embedding_output_dtype: object) -> None:
     """Check the type in which embeddings are stored.
 
     Raises:
-        ValueError: there is no such type.
+        ValueError: the type is not known.
     """
     if embedding_output_dtype not in ("float16", "float32"):
         raise ValueError(f"embedding_output_dtype must be 'float16' or 'float32', got {embedding_output_dtype!r}")

@@ -54,7 +54,7 @@ def check_compute_dtype(compute_dtype: object, stored: str | None = None) -> Non
         stored: the precision of what the clustering writes, if it is known.
 
     Raises:
-        ValueError: there is no such precision, or it is above the one that is stored.
+        ValueError: the precision is not known, or it is above the one that is stored.
     """
     if compute_dtype not in _COMPUTE:
         raise ValueError(f"Unsupported compute_dtype: {compute_dtype!r}. Supported: 'auto', 'float16', 'float32'")
@@ -306,7 +306,7 @@ class PairwiseStage(CompositeStage[EmptyTask, FileGroupTask]):
         embedding_dim: setting of NeMo Curator; without effect here.
 
     Raises:
-        ValueError: there is no such order or precision.
+        ValueError: the order or precision is not known.
     """
 
     id_field: str

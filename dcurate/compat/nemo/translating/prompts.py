@@ -31,7 +31,7 @@ def load_prompt_template(filename_or_path: str | Path) -> tuple[str, str]:
         filename_or_path: path of a file; or ``"translate.yaml"`` or ``"faith_eval.yaml"``, for dcurate's own prompts.
 
     Raises:
-        FileNotFoundError: there is no such file.
+        FileNotFoundError: the file does not exist.
         ValueError: it is not YAML.
         TypeError: it holds something else than names and texts.
         KeyError: ``system`` or ``user`` is missing.

@@ -24,7 +24,7 @@ def compute_text_quality_metric(
         threshold: the lowest score that passes; for ``"ter"`` the highest.
 
     Raises:
-        ValueError: there is no such metric.
+        ValueError: the metric is not known.
         ImportError: sacrebleu is not installed.
     """
     if metric_type not in _METRICS:

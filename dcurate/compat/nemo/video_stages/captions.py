@@ -236,7 +236,7 @@ class AsksCaptions(AsksModel):
         """Look for the model and the endpoint.
 
         Raises:
-            ValueError: there is no such model.
+            ValueError: the model does not exist.
             MissingError: there is no endpoint.
         """
         if variant not in models:

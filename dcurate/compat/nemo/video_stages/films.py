@@ -175,7 +175,7 @@ def extract_video_metadata(video: str | bytes | Path) -> ContainerMetadata:
         video: path or bytes of the film.
 
     Raises:
-        FileNotFoundError: there is no such file.
+        FileNotFoundError: the file does not exist.
         ValueError: it is not a film, or says nothing of rate and duration.
     """
     stage = probing()
