@@ -97,7 +97,7 @@ def load_recipe(path_or_name: str | Path, overrides: Mapping[str, Any] | None = 
             writes all files and addresses that it names.
 
     Raises:
-        PipelineError: the recipe does not exist, it cannot be understood, or needs to be trusted; the sentence says where
+        PipelineError: the recipe does not exist, cannot be understood, or needs to be trusted; the sentence says where
             in it.
 
     Examples:
