@@ -68,6 +68,7 @@ TRANSLATION: dict[str, Any] = {**LLM, "source_language": "en", "target_language"
 
 #: Public stages that need arguments, or make columns only with some.
 MADE: dict[str, list[Callable[[], Any]]] = {
+    "AddColumns": [lambda: dcurate.datasets.AddColumns({"x": "text"})],
     "AddId": [lambda: dcurate.text.AddId("id")],
     "Annotate": [lambda: Annotate([WordCountFilter()])],
     "FilterByAnswerability": [lambda: dcurate.llm.FilterByAnswerability(**LLM)],
@@ -107,6 +108,7 @@ MADE: dict[str, list[Callable[[], Any]]] = {
     "ScoreBuckets": [lambda: dcurate.text.ScoreBuckets({"": [300.0, 600.0]})],
     "ScoreLabels": [],  # it opens its model
     "Filter": [],
+    "FilterByExpression": [],
     "AudioDecontaminate": [lambda: dcurate.audio.AudioDecontaminate({"a": "a/*.wav"}, action="flag")],
     "ImageDecontaminate": [lambda: dcurate.images.ImageDecontaminate({"vqa": "a/*.jpg"}, action="flag")],
     "ImportanceWeights": [lambda: dcurate.tokens.ImportanceWeights("m.npz")],

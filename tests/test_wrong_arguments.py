@@ -43,6 +43,7 @@ TAKES = {
     "SampleRows": {"a number"},
     "SampleStrata": {"a number"},
     "Rebatch": {"a number"},
+    "AddColumns": {"a dict"},
     "CheckSchema": {"a dict"},
     "SubstringDuplicates": {"a number"},
     "Blend": {"a number"},

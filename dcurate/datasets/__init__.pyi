@@ -2,6 +2,8 @@
 
 from .blend import Blend as Blend
 from .contract import CheckSchema as CheckSchema
+from .expressions import AddColumns as AddColumns
+from .expressions import FilterByExpression as FilterByExpression
 from .join import JoinTable as JoinTable
 from .rebatch import Rebatch as Rebatch
 from .shuffle import SampleFraction as SampleFraction

@@ -38,7 +38,7 @@ from dcurate import (
 )
 from dcurate.core.public import find_public, homes
 from dcurate.core.stage import BarrierStage
-from dcurate.datasets import Rebatch, SampleFraction, SampleRows, SampleStrata
+from dcurate.datasets import AddColumns, FilterByExpression, Rebatch, SampleFraction, SampleRows, SampleStrata
 from dcurate.dedup import Benchmark, BloomDuplicates, Highest, Preferred, TaskDecontamination
 from dcurate.text import (
     AddId,
@@ -80,6 +80,7 @@ TYPES: dict[str, pa.DataType] = {
 PACKAGES = ("dcurate.text", "dcurate.dedup", "dcurate.groups", "dcurate.datasets", "dcurate.io")
 #: Parts that need arguments.
 MADE: dict[str, Callable[[Path], Any]] = {
+    "AddColumns": lambda folder: AddColumns({"n_words": "len(string_split(text, ' '))", "text": "upper(text)"}),
     "AddId": lambda folder: AddId("new_id"),
     "Annotate": lambda folder: Annotate([WordCountFilter(min_words=3)]),
     "BloomDuplicates": lambda folder: BloomDuplicates(str(folder / "bloom"), 100),
@@ -90,6 +91,7 @@ MADE: dict[str, Callable[[Path], Any]] = {
     "CsvWriter": lambda folder: CsvWriter(str(folder / "out")),
     "DocumentWriter": lambda folder: DocumentWriter(str(folder / "out")),
     "Filter": lambda folder: Filter(lambda text: text is not None, "text"),
+    "FilterByExpression": lambda folder: FilterByExpression("text LIKE '%fox%'"),
     "GeneralCommentToCodeFilter": lambda folder: GeneralCommentToCodeFilter("text/x-python"),
     "HtmlExtractor": lambda folder: HtmlExtractor().with_(overwrite=True),
     "JsonlWriter": lambda folder: JsonlWriter(str(folder / "out")),
