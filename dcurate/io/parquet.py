@@ -149,7 +149,7 @@ class ParquetReader(FileReader):
         counts = rows.num_rows or rounded_counts
         return DocumentBatch(data=self._held(rows), key=task.key, found=rounded_counts) if counts else None
 
-    def _read(self, task: FileGroup, known: ColumnTypes | None) -> tuple[list[_RowGroupPiece], pa.Schema]:
+    def _read(self, task: FileGroup, known: ColumnTypes | None) -> tuple[list[RowGroupPiece], pa.Schema]:
         """The rows of each part, and the types that they are to have; row groups are left out by known types."""
         shape, fixed = self._known(), self._declared()
         pieces = []
@@ -164,7 +164,7 @@ class ParquetReader(FileReader):
         """Return sentences about whole numbers that lost digits."""
         return [*remarks_on_rounded(found), *skipped_groups(found)]
 
-    def _place(self, part: FilePart, piece: _RowGroupPiece) -> Place:
+    def _place(self, part: FilePart, piece: RowGroupPiece) -> Place:
         first = part.rows[0] if part.rows else 0
         if not part.start and not piece.left:
             return self._named(part), np.arange(first, first + piece.table.num_rows)
@@ -198,7 +198,7 @@ class ParquetReader(FileReader):
             check_unchanged(*self._store(part.path), part.version, self._named(part))
         return decoded
 
-    def _piece(self, part: FilePart, name: str, known: ColumnTypes | None) -> _RowGroupPiece:
+    def _piece(self, part: FilePart, name: str, known: ColumnTypes | None) -> RowGroupPiece:
         how = {} if part.rows is None or _BUFFERED.keys() & self._reading().keys() else _BUFFERED
         with self._opened(part.path, name, part.version, how) as file:
             in_part = range(part.start, file.num_row_groups if part.stop is None else part.stop)
@@ -233,7 +233,7 @@ class ParquetReader(FileReader):
         for column, value in self._constants(part, name).items():
             if column not in table.column_names and (names is None or column in names):
                 table = table.append_column(column, pa.repeat(value, table.num_rows))
-        return _RowGroupPiece(table, groups, left)
+        return RowGroupPiece(table, groups, left)
 
     def _possible_groups(
         self,
@@ -327,7 +327,7 @@ class ParquetReader(FileReader):
             )
 
 
-class _RowGroupPiece(NamedTuple):
+class RowGroupPiece(NamedTuple):
     """Rows of one part: of which row groups they are, and what a filter left out of these."""
 
     table: pa.Table

@@ -18,6 +18,8 @@ LOGS = {"_delta_log": "Delta Lake", ".hoodie": "Hudi"}
 _ICEBERG = ".metadata.json"
 #: Features of Delta tables that do not change what the files at its version hold.
 _PLAIN = {"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"}
+#: The feature of tables that name deleted rows of their files.
+DELETION_VECTORS = "deletionVectors"
 
 
 def table_at(store: Any, folder: str, logs: Collection[str], paths: Sequence[str]) -> str:
@@ -72,20 +74,26 @@ def live_files(store: Any, folder: str, kind: str, shown: str) -> set[str]:
     return {os.path.realpath(_local(uri, folder)) for uri in table.file_uris()}
 
 
-def check_plain(table: Any, shown: str) -> None:
+def check_plain(table: Any, shown: str, applied: Collection[str] = ()) -> None:
     """Refuse a table of Delta Lake whose files do not say which rows it has.
 
     Args:
         table: table as `deltalake` opens it.
         shown: the path in messages.
+        applied: features that the caller applies to the rows of the files.
 
     Raises:
         DataError: they do not.
     """
     protocol = table.protocol()
-    features = set(protocol.reader_features or ()) - _PLAIN
+    features = set(protocol.reader_features or ()) - _PLAIN - set(applied)
     if features or protocol.min_reader_version == 2:
         named = ", ".join(sorted(features)) or "column mapping"
+        if features == {DELETION_VECTORS}:
+            raise DataError(
+                f"{shown!r} is a table of Delta Lake with {named}, so its files alone do not say which rows it has; "
+                "read it with TableReader(path)"
+            )
         raise DataError(
             f"{shown!r} is a table of Delta Lake with {named}, so its files alone do not say which rows it has; "
             "give its rows as initial_tasks, with deltalake: QueryBuilder().register('rows', DeltaTable(path))"

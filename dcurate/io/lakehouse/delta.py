@@ -15,10 +15,11 @@ import pyarrow as pa
 from dcurate.errors import DataError, PipelineError
 from dcurate.fs.paths import is_address
 from dcurate.fs.stores import Directory
+from dcurate.io.lakehouse.deleted import DeletedRows
 from dcurate.io.lakehouse.fields import as_required
 from dcurate.io.lakehouse.table import Commit, LakeTable, StoredFile, TableVersion, object_store_options
 from dcurate.io.row_filter import Bounds
-from dcurate.io.tables import check_plain
+from dcurate.io.tables import DELETION_VECTORS, check_plain
 
 #: Features of tables that allow to commit added files; rules are found in the schema and the configuration.
 _WRITTEN = {
@@ -114,9 +115,29 @@ class DeltaTable(LakeTable):
             raise DataError(
                 f"table {self.path!r} at version {version} cannot be read: {error}; give another"
             ) from error
-        check_plain(table, self.path)
+        check_plain(table, self.path, applied=[DELETION_VECTORS])
         schema = pa.schema(table.schema().to_arrow())
-        return TableVersion(schema, _files(table, self.address(), schema), number=int(table.version()))
+        files = _files(table, self.address(), schema, self._deleted(table))
+        return TableVersion(schema, files, number=int(table.version()))
+
+    def _deleted(self, table: Any) -> dict[str, DeletedRows]:
+        """The deleted rows of files that have any, by their paths in the log.
+
+        Raises:
+            DataError: the library cannot say.
+        """
+        if DELETION_VECTORS not in (table.protocol().reader_features or ()):
+            return {}
+        if not hasattr(self._library().DeltaTable, "deletion_vectors"):  # a version of the library before 1.6
+            raise DataError(f"{self.path!r} is a table of Delta Lake with deletion vectors; pip install -U deltalake")
+        deleted = {}
+        root = f"{table.table_uri.rstrip('/')}/"
+        for batch in table.deletion_vectors():
+            vectors = pa.record_batch(batch)
+            masks = vectors["selection_vector"]
+            for row, path in enumerate(vectors["filepath"].to_pylist()):
+                deleted[path.removeprefix(root)] = DeletedRows.of(masks[row].values.to_numpy(zero_copy_only=False))
+        return deleted
 
     def commit(self, commit: Commit) -> None:
         transaction = importlib.import_module("deltalake.transaction")
@@ -224,19 +245,35 @@ class DeltaTable(LakeTable):
         return importlib.import_module("deltalake")
 
 
-def _files(table: Any, root: str, schema: pa.Schema) -> list[StoredFile]:
-    """The files of a table in a folder, with the values of the columns by which it is partitioned."""
+def _files(table: Any, root: str, schema: pa.Schema, deleted: Mapping[str, DeletedRows]) -> list[StoredFile]:
+    """The files of a table in a folder, with the values of the columns by which it is partitioned.
+
+    Args:
+        table: as the library opened it.
+        root: address of the folder.
+        schema: schema of the table.
+        deleted: deleted rows of files, by their paths in the log.
+
+    Raises:
+        DataError: rows are deleted of a file that is not in the table.
+    """
     columns = table.metadata().partition_columns
     actions = pa.table(table.get_add_actions(flatten=True))
     values: list[dict[str, Any]] = [{} for _ in range(actions.num_rows)]
     if columns:
         values = actions.select([f"partition.{name}" for name in columns]).rename_columns(columns).to_pylist()
-    names = map(unquote, actions["path"].to_pylist())
+    paths = actions["path"].to_pylist()
+    lost = sorted(set(deleted) - set(paths))
+    if lost:
+        raise DataError(f"table {root!r} has a deletion vector for {lost[0]!r}, which is not one of its files")
+    names = map(unquote, paths)
     addresses = [name if is_address(name) else f"{root.rstrip('/')}/{name}" for name in names]
     sizes = actions["size_bytes"].to_pylist()
     return [
-        StoredFile(address, constants, size=size, bounds=bounds)
-        for address, constants, size, bounds in zip(addresses, values, sizes, _bounds(actions, schema), strict=True)
+        StoredFile(address, constants, size=size, bounds=bounds, deleted=deleted.get(path))
+        for address, constants, size, bounds, path in zip(
+            addresses, values, sizes, _bounds(actions, schema), paths, strict=True
+        )
     ]
 
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any, ClassVar
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from dcurate.core.batch import BatchKey, FileGroup, FilePart, limited_version
 from dcurate.core.stage import CompositeStage, SourceStage, Stage, TableAt
 from dcurate.errors import DataError, PipelineError, listed
+from dcurate.frames.columns import rows_at
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.schema import ColumnTypes, without_notes
 from dcurate.fs.errors import storage_errors
@@ -25,10 +28,11 @@ from dcurate.io.lakehouse.formats import check_library, table_of
 from dcurate.io.lakehouse.iceberg import IcebergTable
 from dcurate.io.lakehouse.lance import LanceTable
 from dcurate.io.lakehouse.table import LakeTable, StoredFile, TableVersion
-from dcurate.io.parquet import ParquetReader
+from dcurate.io.parquet import ParquetReader, RowGroupPiece
 from dcurate.io.partition import LARGE, parse_bytes
 from dcurate.io.row_filter import Bounds, RowFilter
 from dcurate.io.source import check_limit
+from dcurate.rows.origins import Place
 
 
 @dataclass
@@ -36,9 +40,9 @@ class TableReader(CompositeStage[FileGroup, DocumentBatch]):
     """Read a table of Delta Lake, Iceberg or Lance, at its newest version or an earlier one.
 
     Large files are cut, and small ones packed, as by `ParquetReader`; a table of Lance is read by its fragments. All
-    columns have the types of the table. Columns of Iceberg are found by their ids, so they may be renamed. Tables whose
-    rows are not known from their files alone are refused: Delta tables with deletion vectors or column mapping, Iceberg
-    tables with files of deletes.
+    columns have the types of the table. Columns of Iceberg are found by their ids, so they may be renamed. Rows that
+    deletion vectors of a Delta table delete are left out. Other tables whose rows are not known from their files alone
+    are refused: Delta tables with column mapping, Iceberg tables with files of deletes.
 
     Args:
         path: the folder of the table, local or a URL. Of a table of Iceberg the identifier in the catalog,
@@ -133,6 +137,57 @@ class TableFiles(ParquetReader):
             return ()
         return (TableAt(self._source.address(), self._source.title, self._read_at),)
 
+    def splits(self) -> Iterator[FileGroup]:
+        """The splits of the table; the version of one also says which rows of its files are deleted.
+
+        Raises:
+            DataError: there is no such table or version, or it cannot be listed.
+        """
+        return map(self._with_deleted, super().splits())
+
+    def _with_deleted(self, split: FileGroup) -> FileGroup:
+        vectors = [self._stored[part.path].deleted for part in split.parts]
+        digests = " ".join(vector.digest if vector else "-" for vector in vectors)
+        return replace(split, stated_version=f"{digests} {split.version}") if any(vectors) else split
+
+    def _piece(self, part: FilePart, name: str, known: ColumnTypes | None) -> RowGroupPiece:
+        deleted = self._stored[part.path].deleted
+        if deleted is None:
+            return super()._piece(part, name, known)
+        begins = self._begins(part)
+        if part.rows is None:
+            piece = super()._piece(part, name, known)
+            return piece._replace(
+                table=rows_at(piece.table, np.flatnonzero(deleted.kept(_rows_of(begins, piece.groups))))
+            )
+        places = np.flatnonzero(deleted.kept(_rows_of(begins, [part.start])))[slice(*part.rows)]
+        first, last = (int(places[0]), int(places[-1]) + 1) if len(places) else (0, 0)
+        piece = super()._piece(replace(part, rows=(first, last)), name, known)
+        return piece._replace(table=rows_at(piece.table, places - first))
+
+    def _place(self, part: FilePart, piece: RowGroupPiece) -> Place:
+        deleted = self._stored[part.path].deleted
+        if deleted is None:
+            return super()._place(part, piece)
+        numbers = _rows_of(self._begins(part), piece.groups)
+        numbers = numbers[deleted.kept(numbers)]
+        return self._named(part), numbers if part.rows is None else numbers[slice(*part.rows)]
+
+    def _counted(self, part: FilePart) -> list[FilePart]:
+        deleted = self._stored[part.path].deleted
+        if deleted is None:
+            return super()._counted(part)
+        begins = self._begins(part)
+        counted = super()._counted(part)
+        counts = [int(deleted.kept(_rows_of(begins, [group.start])).sum()) for group in counted]
+        return [replace(group, rows=(0, count)) for group, count in zip(counted, counts, strict=True)]
+
+    def _begins(self, part: FilePart) -> list[int]:
+        """Numbers of the first rows of the row groups of a file, and that after the last row."""
+        with self._opened(part.path, self._named(part), part.version) as file:
+            sizes = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
+        return list(accumulate(sizes, initial=0))
+
     def _files(self) -> list[SourceFile]:
         table = self._source
         assert isinstance(table, DeltaTable | IcebergTable)
@@ -188,6 +243,11 @@ class TableFiles(ParquetReader):
         return {
             column: pa.scalar(value, self.schema[column]) for column, value in self._stored[part.path].constants.items()
         }
+
+
+def _rows_of(begins: Sequence[int], groups: Iterable[int]) -> npt.NDArray[np.int64]:
+    """Numbers of the rows of row groups."""
+    return np.concatenate([np.zeros(0, np.int64), *(np.arange(begins[group], begins[group + 1]) for group in groups)])
 
 
 @dataclass

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from dcurate.errors import DataError, listed
+from dcurate.io.lakehouse.deleted import DeletedRows
 from dcurate.io.lakehouse.fields import NamedId, nulls_in_required
 from dcurate.io.row_filter import Bounds
 
@@ -46,6 +47,7 @@ class StoredFile:
         unclear: names of columns whose ids at the time of the file are not known.
         size: size in bytes, as the table has it.
         bounds: what the table knows of the values of its columns, by name.
+        deleted: rows of it that the table does not have any more; None if it has all.
     """
 
     address: str
@@ -54,6 +56,7 @@ class StoredFile:
     unclear: frozenset[str] = frozenset()
     size: int = 0
     bounds: Mapping[str, Bounds] = field(default_factory=dict)
+    deleted: DeletedRows | None = None
 
 
 @dataclass(frozen=True)
