@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dcurate.core.stage import SourceStage, Stage
+from dcurate.errors import PipelineError
 from dcurate.io.document_reader import DocumentReader
 from dcurate.io.files import as_list
 from dcurate.run import Pipeline
@@ -18,6 +19,7 @@ def peek(
     source: str | Sequence[str] | SourceStage[Any, Any],
     n: int = 5,
     *,
+    fields: list[str] | None = None,
     storage_options: dict[str, Any] | None = None,
 ) -> Preview:
     r"""Return the first rows of a corpus and their schema, in about a second whatever its size.
@@ -28,10 +30,11 @@ def peek(
     Args:
         source: files, directories or globs of JSON Lines, Parquet and CSV, local or URLs; or a reader.
         n: number of rows.
+        fields: the columns to read, in this order; all by default. Not for a reader, which has its own.
         storage_options: storage options for fsspec.
 
     Raises:
-        PipelineError: ``n`` is below 1.
+        PipelineError: ``n`` is below 1, or ``fields`` are given with a reader.
         DataError: there is nothing to read, or it cannot be read.
 
     Examples:
@@ -49,9 +52,11 @@ def peek(
         1 row, from the first 1 of the input
     """
     if isinstance(source, Stage):
+        if fields is not None:
+            raise PipelineError(f"peek: fields={fields!r} has no effect on a reader; give it to {source.name!r}")
         return Pipeline("peek", stages=[source]).head(n)
     paths = as_list([str(source)] if isinstance(source, str | Path) else list(source))
-    reader = DocumentReader(paths, on_bad_line="quarantine", storage_options=storage_options)
+    reader = DocumentReader(paths, fields=fields, on_bad_line="quarantine", storage_options=storage_options)
     preview = Pipeline("peek", stages=[reader]).head(n)
     if preview.rows_read and not len(preview):  # which says why no line can be read
         return Pipeline("peek", stages=[replace(reader, on_bad_line="raise")]).head(n)

@@ -1,13 +1,36 @@
-"""``dcurate profile`` and ``dedup-report``."""
+"""``dcurate peek``, ``profile`` and ``dedup-report``."""
 
 from __future__ import annotations
 
 import click
+import orjson
 
 import dcurate
 import dcurate.dedup
 from dcurate.cli.group import LINE_INTERVAL, MODES, cli, console, debug_option, local_executor, trust_option
+from dcurate.frames.columns import python_rows
+from dcurate.ui.preview_table import PreviewTable
 from dcurate.ui.progress import Progress
+
+
+@cli.command(short_help="Show the first rows of a corpus, and its columns.")
+@click.argument("paths", nargs=-1, required=True)
+@click.option("--rows", type=click.IntRange(min=1), default=5, show_default=True, metavar="N", help="Number of rows.")
+@click.option("--column", "columns", multiple=True, metavar="COLUMN", help="Show this column only; repeatable.")
+@click.option("--json", "as_json", is_flag=True, help="Print types and whole values as JSON.")
+@debug_option
+def peek(*, paths: tuple[str, ...], rows: int, columns: tuple[str, ...], as_json: bool) -> None:
+    """Show the first rows under PATHS, and the types of their columns.
+
+    PATHS are files, directories or globs of JSONL, Parquet or CSV. No more is read than these rows need.
+    """
+    preview = dcurate.peek(list(paths), rows, fields=list(columns) or None)
+    if not as_json:
+        console().print(PreviewTable(preview))
+        return
+    types = {column.name: str(column.type) for column in preview.schema}
+    values = {"columns": types, "rows": python_rows(preview.to_arrow()), "rows_read": preview.rows_read}
+    click.echo(orjson.dumps(values, default=str, option=orjson.OPT_INDENT_2))
 
 
 @cli.command(short_help="Profile a corpus.")

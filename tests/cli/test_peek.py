@@ -1,0 +1,74 @@
+"""``dcurate peek``: the first rows and the types, a line for each value."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner
+from hypothesis import example, given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from rich.console import Console
+
+from dcurate import DocumentBatch, JsonlReader, PipelineError, peek
+from dcurate.cli import cli
+from dcurate.runs import Preview
+from dcurate.ui.preview_table import PreviewTable
+
+
+def printed(table: pa.Table, width: int) -> list[str]:
+    console = Console(width=width)
+    with console.capture() as capture:
+        console.print(PreviewTable(Preview(DocumentBatch(data=table), rows_read=table.num_rows)))
+    return capture.get().splitlines()
+
+
+@given(st.dictionaries(st.text(min_size=1, max_size=9), st.text(max_size=90), max_size=5), st.integers(60, 200))
+@example({"a": "\x1b[2J\x07\r\n", "b": "語" * 80}, 60)
+def test_lines_fit_the_terminal_and_cannot_control_it(values: dict[str, str], width: int) -> None:
+    lines = printed(pa.table({name: [value] for name, value in values.items()}), width)
+    assert all(cell_len(line) <= width for line in lines)
+    assert not {char for line in lines for char in line if unicodedata.category(char) in ("Cc", "Cf")}
+
+
+@given(st.lists(st.text("abc", min_size=1, max_size=12), min_size=1, max_size=4), st.sampled_from([80, 200]))
+def test_values_that_fit_are_whole(texts: list[str], width: int) -> None:
+    lines = printed(pa.table({f"column_{number}": [text] for number, text in enumerate(texts)}), width)
+    assert any(line.split() == texts for line in lines)
+
+
+def test_rows_are_lists_of_values_where_their_columns_do_not_fit() -> None:
+    rows = pa.table({f"column_{number}": [number, number + 1] for number in range(20)})
+    lines = [line.split() for line in printed(rows, 80)]
+    assert ["row", "2"] in lines
+    assert ["column_19", "20"] in lines
+
+
+def test_the_command_shows_rows_types_and_whole_values_as_json(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(json.dumps({"n": n, "text": "x" * 300, "other": None}) + "\n" for n in range(9)))
+    answer = CliRunner().invoke(cli, ["peek", str(path), "--rows", "2", "--column", "text", "--column", "n"])
+    lines = [line.split() for line in answer.stdout.splitlines()]
+    assert ["text", "string"] in lines
+    assert ["n", "int64"] in lines
+    assert ["other", "null"] not in lines
+    assert answer.stdout.splitlines()[-1] == "2 rows, from the first 2 of the input"
+    answer = CliRunner().invoke(cli, ["peek", str(path), "--rows", "2", "--column", "text", "--column", "n", "--json"])
+    assert json.loads(answer.stdout) == {
+        "columns": {"text": "string", "n": "int64"},
+        "rows": [{"text": "x" * 300, "n": 0}, {"text": "x" * 300, "n": 1}],
+        "rows_read": 2,
+    }
+
+
+def test_columns_of_a_reader_are_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"a": 1, "b": 2}\n')
+    assert peek(str(path), fields=["b"]).to_arrow().to_pylist() == [{"b": 2}]
+
+    with pytest.raises(PipelineError, match="has no effect on a reader; give it to 'jsonl_reader'"):
+        peek(JsonlReader(str(path)), fields=["b"])
