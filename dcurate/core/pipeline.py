@@ -19,6 +19,10 @@ AnyStage = Stage
 _CONTAINERS = (list, dict, set, deque, defaultdict, Counter)
 
 
+#: In place of the name of a pipeline that was given none.
+_NO_NAME: Any = object()
+
+
 class PipelineDefinition:
     """Stages in a row, under a name. Running it never changes it.
 
@@ -31,11 +35,13 @@ class PipelineDefinition:
 
     def __init__(
         self,
-        name: str,
+        name: str = _NO_NAME,
         description: str | None = None,
         stages: Iterable[AnyStage] | None = None,
         config: dict[str, Any] | None = None,
     ) -> None:
+        if name is _NO_NAME:
+            raise PipelineError("a pipeline needs a name: write Pipeline('name', stages=[...])")
         if not isinstance(name, str):
             raise PipelineError(
                 f"the first argument of a pipeline is its name, and this is a {type(name).__name__}; "
@@ -178,6 +184,9 @@ def _missing(stage: AnyStage, missing: Sequence[str], known: Sequence[str], befo
     theirs = [candidate.name for candidate in earlier if not candidate.declares_columns]
     yields = f"{origin} yields only" if not earlier else f"after {earlier[-1].name!r} rows have only"
     declare = f", or, if {listed(theirs)} makes it, declare it there in outputs" if theirs else ""
+    advice = before[0].advice(known) if before and isinstance(before[0], SourceStage) else ""
+    if advice:
+        return f"{reads}, but {yields} {listed(known)}{advice}"
     maker = stage.made_by(missing[0]) or "a stage that makes it"
     return f"{reads}, but {yields} {listed(known)}; name the right column, or add {maker}{declare}"
 

@@ -11,9 +11,10 @@ import importlib
 import importlib.util
 import sys
 from collections.abc import Callable, Mapping
+from dis import opmap
 from functools import cache
 from pathlib import Path
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 
 from dcurate.core.extras import extra_of, missing_dependency
@@ -58,10 +59,18 @@ def attach(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], 
         except AttributeError:
             if name.startswith("_") or name in modules:
                 raise
+        missing = f"{package} has no {name}{_suggested(package, name)}"
+        if _is_imported_from(sys._getframe(1)) and f"{package}.{name}" not in sys.modules:
+            raise ImportError(missing, name=package)  # of an AttributeError, Python would show no message
         # The name keeps Python from adding a suggestion to this one, which notebooks and 3.11 show, too.
-        raise AttributeError(f"{package} has no {name}{_suggested(package, name)}", name=name, obj=None)
+        raise AttributeError(missing, name=name, obj=None)
 
     return get, list_names
+
+
+def _is_imported_from(frame: FrameType) -> bool:
+    """Whether a frame is at ``from package import name``."""
+    return frame.f_code.co_code[frame.f_lasti] == opmap["IMPORT_FROM"]
 
 
 def _suggested(package: str, name: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -18,7 +18,7 @@ from dcurate.fs.compression import Lost, ending_of, head, salvage, unpack
 from dcurate.fs.errors import storage_errors
 from dcurate.fs.listing import open_unchanged, unchanged
 from dcurate.io import files
-from dcurate.io.csv_rows import BadRow, CsvRows, Dialect, check_signs, first_record, parse, records
+from dcurate.io.csv_rows import BadRow, CsvRows, Dialect, check_signs, first_record, other_delimiter, parse, records
 from dcurate.io.json_parse import remarks_on_rounded, rounded_in
 from dcurate.io.lines import check_lines, read_lines_of_range, read_whole
 from dcurate.io.source import FileReader
@@ -151,6 +151,10 @@ class CsvReader(FileReader):
             Rejection(self.name, reason, table.num_rows, table.nbytes, table, fault=True) for reason, table in rejected
         )
         return DocumentBatch(data=self._held(rows), key=task.key, rejections=rejections, found=rounded_counts)
+
+    def advice(self, columns: Sequence[str]) -> str:
+        sign = other_delimiter(columns)
+        return f"; the first row looks divided by {sign!r}: give delimiter={sign!r}" if sign else ""
 
     def remarks(self, found: Mapping[str, int]) -> list[str]:
         """Return sentences about whole numbers that lost digits."""

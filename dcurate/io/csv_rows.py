@@ -20,6 +20,10 @@ _LARGEST = 2**31 - 2**16
 _BREAKS = re.compile(rb"\r\n|\n|\r")
 
 
+#: What divides values, besides the comma, in files of other programs.
+_DELIMITERS = (";", "\t", "|")
+
+
 @dataclass(frozen=True)
 class Dialect:
     """How values are written.
@@ -35,6 +39,18 @@ class Dialect:
     quote: str = '"'
     multiline: bool = True
     escape: str | None = None
+
+
+def other_delimiter(columns: Sequence[str]) -> str:
+    """Return the sign that divides the names of columns which were read with another one; empty if there is none.
+
+    Examples:
+        >>> other_delimiter(["id;text;url"]), other_delimiter(["id;a", "b"]), other_delimiter(["id", "text"])
+        (';', ';', '')
+    """
+    counts = {sign: sum(column.count(sign) for column in columns) for sign in _DELIMITERS}
+    most = max(counts, key=counts.__getitem__)
+    return most if counts[most] >= len(columns) - 1 and counts[most] else ""
 
 
 def check_signs(stage: str, delimiter: str | None, quote: str, escape: str | None) -> None:

@@ -17,6 +17,7 @@ from dcurate.frames.document import DocumentBatch
 from dcurate.frames.schema import ColumnTypes, fitted, one_chunk
 from dcurate.fs.errors import storage_errors
 from dcurate.io import csv, files, parquet
+from dcurate.io.csv_rows import other_delimiter
 from dcurate.io.json_parse import remarks_on_rounded
 from dcurate.io.jsonl_reader import READ_KWARGS, JsonlReader
 from dcurate.io.row_filter import skipped_groups
@@ -134,6 +135,12 @@ class DocumentReader(FileReader):
         faults = tuple(chain.from_iterable(batch.rejections for batch in batches))
         rounded_counts = sum((Counter(batch.found) for batch in batches), Counter[str]())
         return DocumentBatch(data=self._held(rows), key=task.key, rejections=faults, found=rounded_counts)
+
+    def advice(self, columns: Sequence[str]) -> str:
+        sign = other_delimiter(columns)
+        if not sign or not any(self._format(file.path).make is csv.CsvReader for file in self._files()):
+            return ""
+        return f"; a CSV file looks divided by {sign!r}: read it with CsvReader(path, delimiter={sign!r})"
 
     def _can_keep_lines(self) -> bool:
         if self.fields is not None or self.frames != "arrow":

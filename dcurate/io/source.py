@@ -428,6 +428,12 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
         missing = [name for name in wanted if name not in shape.types and name not in fixed]
         if shape.types and missing:
             is_bare = isinstance(self.filter, str) and missing[0] in looked_at and missing[0] not in (self.fields or ())
+            advice = self.advice([*shape.types])
+            if advice:
+                raise DataError(
+                    f"{self.name}: no column {listed(missing)} in the first rows of the files; they have "
+                    f"{listed(shape.types)}{advice}"
+                )
             quotes = f"; if the filter means a text, write it in single quotes: '{missing[0]}'" if is_bare else ""
             raise DataError(
                 f"{self.name}: no column {listed(missing)} in the first rows of the files; they have "

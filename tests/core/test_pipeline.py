@@ -155,3 +155,8 @@ def test_a_column_that_a_stage_drops_is_not_there_after_it() -> None:
 def test_a_pipeline_whose_name_is_forgotten_says_so(name: Any) -> None:
     with pytest.raises(PipelineError, match=r"the first argument of a pipeline is its name, .* write Pipeline\('name'"):
         PipelineDefinition(name)
+
+
+def test_a_pipeline_without_a_name_is_refused_with_what_to_write() -> None:
+    with pytest.raises(PipelineError, match=r"^a pipeline needs a name: write Pipeline\('name', stages=\[\.\.\.\]\)$"):
+        PipelineDefinition(stages=[])

@@ -19,15 +19,18 @@ from hypothesis import strategies as st
 from dcurate import (
     CsvReader,
     DataError,
+    DcurateError,
     DocumentReader,
     FileGroup,
     InlineExecutor,
     JsonlWriter,
+    Modify,
     ParquetReader,
     ParquetWriter,
     Pipeline,
     PipelineError,
 )
+from dcurate.core.stage import Stage
 from dcurate.io.csv_rows import Dialect, parse, records
 
 TEXTS = st.text(st.sampled_from("a,\"\n\r ;\t'é€0\\"), max_size=6)
@@ -292,3 +295,25 @@ def test_csv_becomes_parquet(tmp_path: Path) -> None:
     batch: Any
     [batch] = Pipeline("p", stages=[ParquetReader(str(tmp_path / "out"))]).run(InlineExecutor(), observers=[])
     assert batch.to_arrow().to_pylist() == [{"x": "1", "y": "a\nb"}]
+
+
+@given(st.sampled_from(";\t|"), st.integers(2, 5), st.booleans())
+def test_a_file_that_is_divided_by_another_sign_is_named_with_the_setting(sign: str, count: int, named: bool) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "a.csv")
+        path.write_text(sign.join(["text", *"bcdef"][:count]) + "\n" + sign.join("vwxyz"[:count]) + "\n")
+        fields = ["text"] if named else None
+        for reader in (CsvReader(str(path), fields=fields), DocumentReader(str(path), fields=fields)):
+            with pytest.raises(DcurateError) as raised:
+                Pipeline("p", stages=[reader, Modify(str.strip)]).run(InlineExecutor(), observers=[])
+            assert f"looks divided by {sign!r}" in str(raised.value)
+            assert f"delimiter={sign!r}" in str(raised.value)
+        stages: list[Stage] = [CsvReader(str(path), fields=fields, delimiter=sign), Modify(str.strip)]
+        rows = Pipeline("p", stages=stages).run(InlineExecutor(), observers=[])
+        assert rows.to_pandas().text.tolist() == ["v"]
+
+
+def test_a_sign_in_one_of_the_names_is_no_delimiter(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("a|b,c,d,e\n1,2,3,4\n")
+    with pytest.raises(PipelineError, match=r"name the right column, or add"):
+        Pipeline("p", stages=[CsvReader(str(tmp_path / "a.csv")), Modify(str.strip)]).build()

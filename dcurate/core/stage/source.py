@@ -51,6 +51,14 @@ class SourceStage(ProcessingStage[X, Y]):
 
     lists_ahead: ClassVar[bool] = False
 
+    def advice(self, columns: Sequence[str]) -> str:
+        """What to change in the reader if its columns lack one that is looked for, as the end of a sentence.
+
+        Args:
+            columns: those that it has.
+        """
+        return ""
+
     @abstractmethod
     def splits(self) -> Iterator[X]:
         """The splits of the input, each with its key, always in the same order; called on the driver.
