@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dcurate.core.stage import SourceStage, Stage
-from dcurate.errors import PipelineError
+from dcurate.errors import PipelineError, shown
 from dcurate.io.document_reader import DocumentReader
 from dcurate.io.files import as_list
 from dcurate.run import Pipeline
@@ -55,6 +55,8 @@ def peek(
         if fields is not None:
             raise PipelineError(f"peek: fields={fields!r} has no effect on a reader; give it to {source.name!r}")
         return Pipeline("peek", stages=[source]).head(n)
+    if not isinstance(source, str | Path | list | tuple):
+        raise PipelineError(f"peek: {shown(source)} is neither a path, a list of paths nor a reader; give one of these")
     paths = as_list([str(source)] if isinstance(source, str | Path) else list(source))
     reader = DocumentReader(paths, fields=fields, on_bad_line="quarantine", storage_options=storage_options)
     preview = Pipeline("peek", stages=[reader]).head(n)

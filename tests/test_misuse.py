@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 from dcurate import (
+    CsvReader,
     DataError,
     DcurateError,
     DocumentBatch,
@@ -126,6 +127,9 @@ def test_a_stage_that_is_not_set_up_says_so(stage: ProcessingStage[Any, Any]) ->
     [
         (WordCountFilter, {"min_word": 3}, "WordCountFilter() takes no argument 'min_word'; did you mean 'min_words'?"),
         (AddId, {"id_fields": "id"}, "AddId() takes no argument 'id_fields'; did you mean 'id_field'?"),
+        (CsvReader, {"sep": ";"}, "CsvReader() takes no argument 'sep'; did you mean 'delimiter'?"),
+        (JsonlReader, {"columns": ["id"]}, "JsonlReader() takes no argument 'columns'; did you mean 'fields'?"),
+        (ParquetReader, {"nrows": 3}, "ParquetReader() takes no argument 'nrows'; did you mean 'limit'?"),
         (PiiModifier, {"lang": "en"}, "PiiModifier() takes no argument 'lang'"),
         (JusTextExtractor, {"length_lo": 3}, "did you mean 'length_low'?"),
     ],

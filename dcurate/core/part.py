@@ -14,6 +14,21 @@ from dcurate.core.packages import checks_arguments
 from dcurate.core.secrets import HidesSecrets
 from dcurate.errors import PipelineError, nearest, shown
 
+#: Arguments of pandas, and what readers and writers here call them.
+_PANDAS = {
+    "columns": "fields",
+    "usecols": "fields",
+    "nrows": "limit",
+    "sep": "delimiter",
+    "delim": "delimiter",
+    "quotechar": "quote",
+    "escapechar": "escape",
+    "dtype": "schema",
+    "dtypes": "schema",
+    "on_bad_lines": "on_bad_line",
+    "filters": "filter",
+}
+
 
 class Part(HidesSecrets):
     """A stage, filter or modifier. Refuses an unknown argument and names the most similar one.
@@ -53,7 +68,9 @@ class Part(HidesSecrets):
         names = _arguments(cls.__init__) if kwargs else None
         unknown = [] if names is None else [name for name in kwargs if name not in names]
         if unknown:
-            raise TypeError(f"{cls.__name__}() takes no argument {unknown[0]!r}{nearest(unknown[0], names or ())}")
+            meant = _PANDAS.get(unknown[0])
+            suggested = nearest(meant or "", [meant]) if meant in (names or ()) else nearest(unknown[0], names or ())
+            raise TypeError(f"{cls.__name__}() takes no argument {unknown[0]!r}{suggested}")
         if not cls.takes_rows and checks_arguments(cls):
             check_arguments(cls.__name__, _given(cls.__init__, args, kwargs), cls.several, cls.paths)
         return super().__new__(cls)

@@ -55,6 +55,12 @@ class _Expressions(ProcessingStage[DocumentBatch, DocumentBatch]):
         names = (name for expression in self._checked.values() for name in expression.columns)
         return ["data"], list(dict.fromkeys(names))
 
+    def made_by(self, column: str) -> str:
+        texts = (expression.text for expression in self._checked.values())
+        if any(f'"{column}"' in text for text in texts):
+            return f"a stage that makes it; a text is written in single quotes: '{column}'"
+        return ""
+
     def settings(self) -> dict[str, Any]:
         return {name: value for name, value in super().settings().items() if not name.startswith("_")}
 
@@ -80,10 +86,10 @@ class _Expressions(ProcessingStage[DocumentBatch, DocumentBatch]):
         try:
             return together(list(self._parts(selected(table, self.inputs()[1]))))
         except UnsuitableError as error:
+            advice = "; to change the type of a column, write CAST(column AS type)" if "types" in str(error) else ""
             what, expression = list(self._checked.items())[error.expression]
             raise DataError(
-                f"{self.name}: {what}={expression.text!r} does not suit the columns: {error}; to change the type of a "
-                "column, write CAST(column AS type)"
+                f"{self.name}: {what}={expression.text!r} does not suit the columns: {str(error).rstrip('.')}{advice}"
             ) from error
         except DataError as error:
             raise DataError(f"{self.name}: {error}") from error

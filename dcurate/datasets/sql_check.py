@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -11,13 +12,14 @@ from typing import Any
 import orjson
 
 from dcurate.core.extras import needed
-from dcurate.datasets.sql_names import FUNCTIONS, TAKE_LAMBDAS
+from dcurate.datasets.sql_names import FUNCTIONS, OTHER_NAMES, TAKE_LAMBDAS
 from dcurate.errors import PipelineError, nearest, shown
 from dcurate.frames.sql import EXTRA, SETTINGS
 
 #: Characters of an expression, and brackets within each other: the parser takes time that grows with their square.
 _LONGEST, _DEEPEST = 10_000, 100
 _SHOWN = 60
+_STATEMENT = re.compile(r"\s*(SELECT|FROM|WHERE|WITH)\s", re.IGNORECASE)
 _TOO_DEEP = "expression depth limit"
 #: Kinds of nodes of a parsed expression that depend on their children alone.
 _KINDS = {
@@ -79,6 +81,8 @@ def checked_expression(text: Any, what: str) -> Expression:
             f"{given} has more than {_LONGEST:,} characters or {_DEEPEST} brackets within each other; write it in "
             "parts, of a stage each"
         )
+    if _STATEMENT.match(text):
+        raise PipelineError(f"{given} must be one expression, without SELECT, FROM and WHERE")
     return Expression(text, tuple(dict.fromkeys(_Check(given).columns(_parsed(text, given)))))
 
 
@@ -102,14 +106,23 @@ def _parsed(text: str, given: str) -> dict[str, Any]:
         problem = " ".join(str(tree.get("error_message", "syntax error")).split())
         if _TOO_DEEP in problem:
             raise PipelineError(f"{given} is nested too deeply; write it in parts, of a stage each")
-        raise PipelineError(
-            f"{given} is no expression of SQL: {problem}; write names that are words of SQL in double quotes"
-        )
+        raise PipelineError(f"{given} is no expression of SQL: {problem}; {_advice(problem)}")
     nodes = [statement["node"] for statement in tree["statements"]]
     if len(nodes) != 1 or not _is_bare(nodes[0]):
         raise PipelineError(f"{given} must be one expression, without FROM, WHERE and the like")
     [expression] = nodes[0]["select_list"]
     return dict(expression)
+
+
+def _advice(problem: str) -> str:
+    """What to change in a text that DuckDB cannot parse."""
+    if 'near ")"' in problem:
+        return "something is missing before it, or a name there is a word of SQL, which takes double quotes"
+    if 'near "AS"' in problem or "end of input" in problem:
+        return "close all brackets"
+    if 'near ";"' in problem:
+        return "leave out the semicolon"
+    return "write names that are words of SQL in double quotes"
 
 
 def _is_bare(node: Mapping[str, Any]) -> bool:
@@ -179,7 +192,8 @@ class _Check:
             return
         name, *prefix = node["function_name"], *filter(None, (node.get("catalog"), node.get("schema")))
         if prefix:
-            raise PipelineError(f"{self._given} calls {name}() with a dot; write {name}({'.'.join(prefix)}, ...)")
+            value = ".".join(prefix).removesuffix(".str")  # of pandas
+            raise PipelineError(f"{self._given} calls {name}() with a dot; write {name}({value}, ...)")
         if name.lower() not in FUNCTIONS:
             raise PipelineError(f"{self._given} calls {name.removesuffix('_star')}(), which {_problem(name)}")
 
@@ -190,5 +204,5 @@ def _problem(name: str) -> str:
     [count] = _parser().cursor().execute(query, [name]).fetchone()
     if count:
         return "may depend on more than the values of its row"
-    close = get_close_matches(name.lower(), FUNCTIONS, n=1)
-    return f"DuckDB does not have{nearest(name.lower(), close)}"
+    meant = OTHER_NAMES.get(name.lower()) or next(iter(get_close_matches(name.lower(), FUNCTIONS, n=1)), "")
+    return f"DuckDB does not have{nearest(meant, filter(None, [meant]))}"

@@ -63,6 +63,23 @@ _ANY = "coalesce constant_or_null if ifnull nullif typeof"
 FUNCTIONS = frozenset(
     name.lower() for names in (_OPERATORS, _NUMBERS, _TEXTS, _TIMES, _LISTS, _JSON, _ANY) for name in names.split()
 )
+#: What functions of Spark and other databases are called here.
+OTHER_NAMES = {
+    "array_size": "len",
+    "charindex": "strpos",
+    "date_format": "strftime",
+    "get_json_object": "json_extract_string",
+    "isnull": "IS NULL",
+    "locate": "strpos",
+    "nvl": "coalesce",
+    "regexp_like": "regexp_matches",
+    "regexp_substr": "regexp_extract",
+    "rlike": "regexp_matches",
+    "size": "len",
+    "substring_index": "split_part",
+    "to_date": "strptime",
+    "to_json_string": "to_json",
+}
 #: Functions that take a lambda.
 TAKE_LAMBDAS = frozenset(
     f"{prefix}{name}"

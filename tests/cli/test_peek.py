@@ -6,6 +6,7 @@ import json
 import unicodedata
 from pathlib import Path
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
@@ -63,6 +64,11 @@ def test_the_command_shows_rows_types_and_whole_values_as_json(tmp_path: Path) -
         "rows": [{"text": "x" * 300, "n": 0}, {"text": "x" * 300, "n": 1}],
         "rows_read": 2,
     }
+
+
+def test_a_frame_is_refused_in_one_sentence() -> None:
+    with pytest.raises(PipelineError, match="peek: a DataFrame is neither a path, a list of paths nor a reader"):
+        peek(pd.DataFrame({"a": [1]}))  # type: ignore[arg-type]
 
 
 def test_columns_of_a_reader_are_its_own(tmp_path: Path) -> None:

@@ -162,12 +162,19 @@ def test_any_text_is_an_expression_or_refused_in_one_sentence(text: str) -> None
         ("$1", "has a parameter"),
         ("#1", "has a column by its number"),
         ("a AS b", "is no expression of SQL"),
-        ("year(at)", "write names that are words of SQL in double quotes"),
+        ("year(at)", "a word of SQL, which takes double quotes"),
+        ("select", "write names that are words of SQL in double quotes"),
         ("1) AS a, (2", "must be one expression"),
         ("1) FROM t, (SELECT 2", "must be one expression"),
         ("1); DROP TABLE t; SELECT (1", "is no expression of SQL"),
+        ("SELECT a", "without SELECT, FROM and WHERE"),
+        ("where a > 1", "without SELECT, FROM and WHERE"),
+        ("len(a) > 1;", "leave out the semicolon"),
+        ("a > 1 and", "something is missing before it"),
         ("lenght(text)", "did you mean 'length'?"),
+        ("size(l)", "did you mean 'len'?"),
         ("text.upper()", "write upper(text, ...)"),
+        ("text.str.len()", "write len(text, ...)"),
         ("(" * 101 + "1" + ")" * 101, "brackets within each other"),
         ("1" + "+1" * 4000, "nested too deeply"),
         ("-" * 10_001, "more than 10,000 characters"),
@@ -222,6 +229,13 @@ def test_columns_that_do_not_suit_are_one_sentence(
         process(AddColumns(columns), **rows)
     assert sentence in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+def test_a_text_in_double_quotes_is_answered_by_the_right_quotes() -> None:
+    rows = pa.table({"lang": ["en"]})
+    pipeline = Pipeline("p", stages=[FilterByExpression('lang = "en"')])
+    with pytest.raises(PipelineError, match="reads column 'en', .*; a text is written in single quotes: 'en'$"):
+        pipeline.run(InlineExecutor(), rows, observers=[])
 
 
 def test_a_condition_must_be_true_or_false() -> None:
