@@ -14,16 +14,20 @@ from dcurate.frames.document import DocumentBatch
 from dcurate.frames.text import encodable
 from dcurate.io.files import is_names
 from dcurate.media.refs import with_columns
+from dcurate.rights.files import of_file
+from dcurate.rights.licence_texts import stated_licences
 from dcurate.rights.licences import is_known
 from dcurate.rights.markup import rights_tags
 from dcurate.rights.robots import host_and_path
 from dcurate.rights.robots_files import RobotsTable, robots_table, robots_version
 from dcurate.rights.signals import (
+    LONGEST,
+    LONGEST_ADDRESS,
     MOST,
+    UNKNOWN,
     RightsSignal,
     RightsSignals,
     RightsVerdict,
-    of_file,
     of_headers,
     of_page,
     of_robots,
@@ -47,6 +51,7 @@ class _Sources(NamedTuple):
     tdmrep: str | None
     rsl: str | None
     file: bytes | None
+    licence: Any
 
 
 @dataclass
@@ -54,19 +59,22 @@ class FindRights(ProcessingStage[DocumentBatch, DocumentBatch]):
     r"""Add what the owners of pages say about their use: headers, markup and robots.txt of each row; drop none.
 
     It reads those of these columns that rows have; at least one of ``headers_field``, ``html_field``,
-    ``robots_field``, ``tdmrep_field``, ``rsl_field`` and ``file_field`` must be there, or ``robots_path`` be set. The
-    columns that it adds, after ``rights_``:
+    ``robots_field``, ``tdmrep_field``, ``rsl_field``, ``file_field`` and ``licence_field`` must be there, or
+    ``robots_path`` be set. The columns that it adds, after ``rights_``:
 
     - ``train``, ``search``: whether the page may be used to train models, and for search; null if nothing is said.
-    - ``licences``: a list of licences, as SPDX identifiers where they are known, else as addresses.
+    - ``licences``: a list of licences, as SPDX identifiers or expressions where they are known, else as addresses or,
+      of ``licence_field``, as they are written.
     - ``conflict``: whether signals contradict each other. The strictest counts.
     - ``signals``: a list of what is said and where, such as ``header Content-Usage: train-ai=n -> train=no``, at most
       32. One without an arrow has no effect; what is not understood says so, and is not guessed.
 
     Signals are ``Content-Usage`` (draft-ietf-aipref-vocab-06, in headers and robots.txt), ``Content-Signal`` of
-    robots.txt, TDMRep (headers, ``<meta>``, tdmrep.json, XMP), IPTC's Data Mining (XMP), ``X-Robots-Tag`` and
-    ``<meta name="robots">``, RSL 1.0, and which crawlers of AI robots.txt does not let fetch the page. Nothing is
-    fetched: that a licence is elsewhere is a signal without an effect. Time is linear in the size of a row.
+    robots.txt, TDMRep (headers, ``<meta>``, tdmrep.json, XMP), IPTC's Data Mining (XMP), the assertion of C2PA and CAWG
+    on training and data mining, ``X-Robots-Tag`` and ``<meta name="robots">``, RSL 1.0, and which crawlers of AI
+    robots.txt does not let fetch the page. Notices in EXIF, IPTC-IIM, PDF, PNG, and in films and sounds have no effect,
+    unless they name a licence. Nothing is fetched: that a licence is elsewhere is a signal without an effect.
+    Signatures are not checked. Time is linear in the size of a row.
 
     Args:
         url_field: the column with the address, which rules for paths need.
@@ -75,9 +83,11 @@ class FindRights(ProcessingStage[DocumentBatch, DocumentBatch]):
         robots_field: the column with robots.txt of the host, of which 500 KiB are read.
         tdmrep_field: the column with ``/.well-known/tdmrep.json`` of the host.
         rsl_field: the column with a document of RSL that is for the page.
-        file_field: the column with the bytes of a file of any kind, such as an image, in which XMP is looked for.
+        file_field: the column with the bytes of a file of any kind, such as an image, whose metadata are read.
+        licence_field: the column with a licence, as rows of code have it: an SPDX identifier or expression, an address,
+            the text of a licence, or a list of these.
         charset_field: the column with the charset that the server declared.
-        mime_type_field: the column with the media type: tags are looked for in HTML only, and XMP in what is not HTML.
+        mime_type_field: the column with the media type: tags are looked for in HTML only, metadata in what is not HTML.
             Null is HTML.
         robots_path: Parquet files that `RobotsFiles` wrote, with robots.txt by host, for rows without
             ``robots_field``. Each process holds them in memory, compressed, and refuses more than 4 GiB.
@@ -90,6 +100,7 @@ class FindRights(ProcessingStage[DocumentBatch, DocumentBatch]):
     Raises:
         PipelineError: ``train_tags`` or ``robots_path`` are of another type, or ``agent`` is not a name.
         DataError: the rows have none of the columns.
+        ResourceError: a file has a C2PA assertion in CBOR, and the extra ``rights`` is not installed.
 
     Examples:
         >>> import pandas as pd
@@ -106,6 +117,7 @@ class FindRights(ProcessingStage[DocumentBatch, DocumentBatch]):
     tdmrep_field: str = "tdmrep"
     rsl_field: str = "rsl"
     file_field: str = "bytes"
+    licence_field: str = "license"
     charset_field: str = "charset"
     mime_type_field: str = "mime_type"
     robots_path: str | list[str] | None = None
@@ -187,12 +199,13 @@ class FindRights(ProcessingStage[DocumentBatch, DocumentBatch]):
             _texts(table, self.tdmrep_field),
             _texts(table, self.rsl_field),
             optional_values(table, self.file_field),
+            optional_values(table, self.licence_field),
         )
         return (_Sources(*row) for row in zip(*columns, strict=True))
 
     def _said_in(self) -> list[str]:
         documents = [self.robots_field, self.tdmrep_field, self.rsl_field]
-        return [self.headers_field, self.html_field, *documents, self.file_field]
+        return [self.headers_field, self.html_field, *documents, self.file_field, self.licence_field]
 
 
 def _texts(table: Any, name: str) -> list[str | None]:
@@ -216,7 +229,12 @@ def signals_of(row: _Sources, agent: str, train_tags: frozenset[str]) -> RightsS
         if host:
             signals += of_robots(row.robots, path, agent) if row.robots else []
             signals += of_site(row.tdmrep or "", row.rsl or "", url, path)
-    return RightsSignals(signals, [licence for part in parts for licence in part.licences])
+    licences = [licence for part in parts for licence in part.licences]
+    if row.licence is not None:
+        stated, unknown = stated_licences(row.licence)
+        licences += [licence[:LONGEST_ADDRESS] for licence in stated]
+        signals += [RightsSignal("row licence", f"{text[:LONGEST]}{UNKNOWN}") for text in unknown]
+    return RightsSignals(signals, licences)
 
 
 def shown(signals: Sequence[RightsSignal]) -> list[str]:
@@ -231,7 +249,8 @@ def shown(signals: Sequence[RightsSignal]) -> list[str]:
 
 def licence_kind(licence: str) -> str:
     """The name under which a report counts a licence: few, for any number of addresses."""
-    return f"licence {licence}" if is_known(licence) else "licence of another kind"
+    names = licence.split(" OR ")
+    return f"licence {licence}" if len(names) <= 2 and all(map(is_known, names)) else "licence of another kind"
 
 
 def _counts(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 
 #: Identifiers of https://spdx.org/licenses that texts, data and documentation have, in the group that each is in first.
 _FIRST_GROUPS: Mapping[str, str] = {
@@ -81,7 +81,7 @@ _NAME = re.compile(
     r"(?:creative commons|cc)[ -]?(?:attribution[ -]?)?(by(?:-n[cd]|-sa)*)[ -](\d\.\d)"
     r"(?: (?:international|unported|intl\.?))?"
 )
-_SPACES = re.compile(r"[\s_]+")
+_SPACES, _BRACKETS = re.compile(r"[\s_]+"), re.compile(r"[()]")
 
 
 def spdx_licence(text: str) -> str:
@@ -152,16 +152,31 @@ def group_of(licence: str) -> str:
 def is_allowed(licence: str, allowed: Iterable[str]) -> bool:
     """Whether a licence is one of some identifiers and addresses, or in one of some groups.
 
+    Of an expression of SPDX, one of the licences with ``OR`` between them must be allowed, and all with ``AND``; of one
+    with brackets all must be. An exception (``WITH``) permits more than its licence, which is the one that counts.
+
     Examples:
         >>> is_allowed("CC-BY-4.0", ["open"]), is_allowed("CC-BY-NC-4.0", ["open", "CC-BY-4.0"])
         (True, False)
         >>> is_allowed("CC-BY-4.0", ["http://creativecommons.org/licenses/by/4.0/"])
         True
+        >>> [is_allowed(text, ["permissive"]) for text in ("MIT OR GPL-2.0-only", "MIT AND GPL-2.0-only")]
+        [True, False]
     """
-    group = group_of(licence)
     names = {spdx_licence(name) or name for name in allowed}
+    if licence in names:
+        return True
+    bracketed = "(" in licence
+    choices = [_BRACKETS.sub("", licence).replace(" OR ", " AND ")] if bracketed else licence.split(" OR ")
+    return any(
+        all(_is_allowed(name.partition(" WITH ")[0], names) for name in choice.split(" AND ")) for choice in choices
+    )
+
+
+def _is_allowed(licence: str, allowed: Set[str]) -> bool:
+    group = group_of(licence)
     wider = GROUPS[GROUPS.index(group) :] if group else ()
-    return licence in names or not names.isdisjoint(wider)
+    return licence in allowed or not allowed.isdisjoint(wider)
 
 
 def is_known(licence: str) -> bool:

@@ -8,7 +8,6 @@ from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import urljoin
 
-from dcurate.rights import xmp
 from dcurate.rights.crawlers import CRAWLERS
 from dcurate.rights.fields import USES, Statement, Use, content_signal, content_usage
 from dcurate.rights.headers import (
@@ -31,7 +30,7 @@ PLACES = (
     *("header Content-Usage", "header X-Robots-Tag", "header TDMRep", "header Link"),
     *("html robots", "html TDMRep", "html licence", "html RSL"),
     *("robots.txt Content-Usage", "robots.txt Content-Signal", "robots.txt Disallow", "robots.txt License"),
-    *("tdmrep.json", "RSL", "file XMP"),
+    *("tdmrep.json", "RSL", "file XMP", "file EXIF", "file IPTC", "file C2PA", "file text", "row licence"),
 )
 #: Directives of robots that say something about rights, without an effect on a use here.
 _NOTED = frozenset(("noimageai", "nosnippet", "noarchive", "nocache", "notranslate"))
@@ -59,7 +58,7 @@ _SEARCHERS = frozenset(name.lower() for name in CRAWLERS["search"])
 _TRAINERS = frozenset(name.lower() for name in CRAWLERS["train"])
 _CRAWLERS = _SEARCHERS | _TRAINERS
 #: Characters of a signal or of an address of a licence that are kept, and how many of either a row has.
-_LONGEST, _LONGEST_ADDRESS, MOST = 200, 1000, 32
+LONGEST, LONGEST_ADDRESS, MOST = 200, 1000, 32
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f\s]+")
 UNKNOWN = " (not understood)"
 
@@ -81,8 +80,8 @@ class RightsSignal(NamedTuple):
 
     def __str__(self) -> str:
         """The signal on one line; its effect on a use comes last."""
-        text = _CONTROLS.sub(" ", self.text[: 2 * _LONGEST]).strip()
-        text = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+        text = _CONTROLS.sub(" ", self.text[: 2 * LONGEST]).strip()
+        text = text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
         effect = f" -> {self.use}={'yes' if self.allowed else 'no'}" if self.use else ""
         return f"{self.place}: {text}{effect}"
 
@@ -144,7 +143,7 @@ def of_headers(text: str, url: str, agent: str, train_tags: frozenset[str]) -> R
             named, tags = agent_and_tags(value)
             signals += _tagged("header X-Robots-Tag", named, tags, agent, train_tags)
         elif name == "tdm-reservation":
-            signals.append(_reserved("header TDMRep", value))
+            signals.append(reserved("header TDMRep", value))
         elif name == "tdm-policy":
             signals.append(RightsSignal("header TDMRep", f"tdm-policy {value}"))
         elif name == "link":
@@ -152,7 +151,7 @@ def of_headers(text: str, url: str, agent: str, train_tags: frozenset[str]) -> R
                 if is_rsl:
                     signals.append(RightsSignal("header Link", f"{address} (not read)"))
                 else:
-                    licences.append(_licence(address, url))
+                    licences.append(licence_of(address, url))
     return RightsSignals(signals, licences)
 
 
@@ -165,7 +164,7 @@ def of_page(tags: PageTags, url: str, agent: str, train_tags: frozenset[str]) ->
         for value in tags.metas.get(name, ()):
             words = [word.strip().lower() for word in value.split(",")]
             signals += _tagged("html robots", "" if name == "robots" else name, words, agent, train_tags)
-    signals += [_reserved("html TDMRep", value) for value in tags.metas.get("tdm-reservation", ())]
+    signals += [reserved("html TDMRep", value) for value in tags.metas.get("tdm-reservation", ())]
     signals += [RightsSignal("html TDMRep", f"tdm-policy {value}") for value in tags.metas.get("tdm-policy", ())]
     for script in tags.rsl:
         signals += _licensed("html RSL", script, url, embedded=True)
@@ -174,49 +173,16 @@ def of_page(tags: PageTags, url: str, agent: str, train_tags: frozenset[str]) ->
         if media_type == RSL_TYPE:
             signals.append(RightsSignal("html RSL", f"{_joined(base, address)} (not read)"))
         else:
-            licences.append(_licence(address, base))
+            licences.append(licence_of(address, base))
     if any("license" in script for script in tags.json_ld):
-        licences += [_licence(address, base) for address in LinkedData.of(tags.json_ld).addresses("license")]
+        licences += [licence_of(address, base) for address in LinkedData.of(tags.json_ld).addresses("license")]
     for name in _META_LICENCES:
         for value in tags.metas.get(name, ()):
             if licence := spdx_licence(value) or (value if value.startswith(("http://", "https://")) else ""):
-                licences.append(licence[:_LONGEST_ADDRESS])
+                licences.append(licence[:LONGEST_ADDRESS])
             else:
                 signals.append(RightsSignal("html licence", f"{value}{UNKNOWN}"))
     return RightsSignals(signals, licences)
-
-
-def of_file(data: bytes, url: str) -> RightsSignals:
-    """Return what the packets of XMP in a file say."""
-    signals: list[RightsSignal] = []
-    licences: list[str] = []
-    for packet in xmp.packets(data):
-        try:
-            properties = xmp.properties(packet)
-        except XmlError as error:
-            signals.append(RightsSignal("file XMP", f"{error}{UNKNOWN}"))
-            continue
-        for name, value in properties:
-            licence = spdx_licence(value)
-            if name == xmp.DATA_MINING:
-                signals += _mined(value)
-            elif name == xmp.RESERVATION:
-                signals.append(_reserved("file XMP", value))
-            elif name == xmp.LICENSE or (licence and name != xmp.POLICY):
-                licences.append(licence or _licence(value, url))
-            else:
-                signals.append(RightsSignal("file XMP", f"{name} {value}"))
-    return RightsSignals(signals, licences)
-
-
-def _mined(value: str) -> list[RightsSignal]:
-    """What a value of plus:DataMining says."""
-    name = value.rpartition("/")[2].upper()
-    if name not in xmp.DATA_MINING_USES:
-        return [RightsSignal("file XMP", f"plus:DataMining {value[:_LONGEST]}{UNKNOWN}")]
-    uses = xmp.DATA_MINING_USES[name]
-    signals = [RightsSignal("file XMP", f"plus:DataMining {name}", use, allowed) for use, allowed in uses.items()]
-    return signals or [RightsSignal("file XMP", f"plus:DataMining {name}")]
 
 
 def of_robots(text: str, path: str, agent: str) -> list[RightsSignal]:
@@ -248,17 +214,17 @@ def of_site(tdmrep: str, rsl: str, url: str, path: str) -> list[RightsSignal]:
     """Return what the documents of a site say: ``/.well-known/tdmrep.json`` and one of RSL; empty ones say nothing."""
     signals = []
     rules = tdm_rules(tdmrep.encode("utf-8", "replace"))
-    reserved = is_reserved(rules, path)
-    if reserved is not None:
-        signals.append(_reserved("tdmrep.json", str(int(reserved))))
+    reservation = is_reserved(rules, path)
+    if reservation is not None:
+        signals.append(reserved("tdmrep.json", str(int(reservation))))
     elif not rules and tdmrep.strip() not in ("", "[]"):
-        signals.append(RightsSignal("tdmrep.json", f"{tdmrep[:_LONGEST]}{UNKNOWN}"))
+        signals.append(RightsSignal("tdmrep.json", f"{tdmrep[:LONGEST]}{UNKNOWN}"))
     return signals + (_licensed("RSL", rsl, url) if rsl else [])
 
 
 def _stated(place: str, statements: Sequence[Statement]) -> list[RightsSignal]:
     return [
-        RightsSignal(place, said.text if said.use else f"{said.text[:_LONGEST]}{UNKNOWN}", said.use, said.allowed)
+        RightsSignal(place, said.text if said.use else f"{said.text[:LONGEST]}{UNKNOWN}", said.use, said.allowed)
         for said in statements
     ]
 
@@ -278,14 +244,15 @@ def _tagged(place: str, named: str, tags: Sequence[str], agent: str, train_tags:
         elif tag in _NOTED or tag in _NO_INDEX:
             signals.append(RightsSignal(place, text))
         elif tag and tag not in _NEUTRAL and not tag.startswith(("max-", "unavailable_after")):
-            signals.append(RightsSignal(place, f"{text[:_LONGEST]}{UNKNOWN}"))
+            signals.append(RightsSignal(place, f"{text[:LONGEST]}{UNKNOWN}"))
     return signals
 
 
-def _reserved(place: str, value: str) -> RightsSignal:
+def reserved(place: str, value: str) -> RightsSignal:
+    """Return what a value of TDMRep says."""
     value = value.strip()
     if value not in ("0", "1"):
-        return RightsSignal(place, f"tdm-reservation {value[:_LONGEST]}{UNKNOWN}")
+        return RightsSignal(place, f"tdm-reservation {value[:LONGEST]}{UNKNOWN}")
     return RightsSignal(place, f"tdm-reservation {value}", "train", value == "0")
 
 
@@ -296,8 +263,9 @@ def _licensed(place: str, text: str, url: str, *, embedded: bool = False) -> lis
         return [RightsSignal(place, f"{error}{UNKNOWN}")]
 
 
-def _licence(address: str, base: str) -> str:
-    return spdx_licence(address) or _joined(base, address)[:_LONGEST_ADDRESS]
+def licence_of(address: str, base: str) -> str:
+    """Return a licence by its address, which may be relative to another."""
+    return spdx_licence(address) or _joined(base, address)[:LONGEST_ADDRESS]
 
 
 def _joined(base: str, address: str) -> str:

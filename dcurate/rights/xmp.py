@@ -11,9 +11,9 @@ _BEGIN, _END = b"<x:xmpmeta", b"</x:xmpmeta>"
 #: Bytes of the largest packet that is read, and how many packets of a file are.
 _LARGEST_PACKET, _MOST_PACKETS = 2**20, 16
 #: Names of the properties that are read, by namespace and name.
-DATA_MINING, RESERVATION, POLICY, LICENSE, STATEMENT, TERMS, RIGHTS = (
+DATA_MINING, RESERVATION, POLICY, LICENSE, STATEMENT, TERMS, MARKED, RIGHTS = (
     *("plus:DataMining", "tdm:reservation", "tdm:policy", "cc:license", "xmpRights:WebStatement"),
-    *("xmpRights:UsageTerms", "dc:rights"),
+    *("xmpRights:UsageTerms", "xmpRights:Marked", "dc:rights"),
 )
 _PROPERTIES = {
     "http://ns.useplus.org/ldf/xmp/1.0/ DataMining": DATA_MINING,
@@ -24,6 +24,7 @@ _PROPERTIES = {
     "http://creativecommons.org/ns# license": LICENSE,
     "http://ns.adobe.com/xap/1.0/rights/ WebStatement": STATEMENT,
     "http://ns.adobe.com/xap/1.0/rights/ UsageTerms": TERMS,
+    "http://ns.adobe.com/xap/1.0/rights/ Marked": MARKED,
     "http://purl.org/dc/elements/1.1/ rights": RIGHTS,
 }
 _RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
@@ -41,8 +42,12 @@ DATA_MINING_USES: Mapping[str, Mapping[Use, bool]] = {
 }
 
 
-def packets(file: bytes) -> Iterator[bytes]:
-    """The packets of XMP in a file of any kind, as far as the file does not compress them; the first 16.
+def packets(file: bytes, end: int | None = None) -> Iterator[bytes]:
+    """The packets of XMP in a file of any kind, as far as the file does not compress or divide them; the first 16.
+
+    Args:
+        file: bytes of the file.
+        end: where to stop, as what comes then is divided; None for the end of the file.
 
     Examples:
         >>> list(packets(b"..<x:xmpmeta>a</x:xmpmeta>..<x:xmpmeta>"))
@@ -50,11 +55,11 @@ def packets(file: bytes) -> Iterator[bytes]:
     """
     at = 0
     for _ in range(_MOST_PACKETS):
-        begin = file.find(_BEGIN, at)
-        end = file.find(_END, begin) if begin >= 0 else -1
-        if end < 0:
+        begin = file.find(_BEGIN, at, end)
+        last = file.find(_END, begin) if begin >= 0 else -1
+        if last < 0:
             return
-        at = end + len(_END)
+        at = last + len(_END)
         if at - begin <= _LARGEST_PACKET:
             yield file[begin:at]
 
