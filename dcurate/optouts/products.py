@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from ast import literal_eval
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
 
 from dcurate.errors import DataError, listed
+from dcurate.fs.compression import ending_of
 from dcurate.fs.paths import open_store
 from dcurate.fs.stores import META_DIR, Directory
 from dcurate.groups.forgetting import ids_in_index, index_files, write_forgotten
+from dcurate.io.csv_removal import compared_records, write_without_records
+from dcurate.io.csv_rows import Dialect
+from dcurate.io.files import CSV
 from dcurate.io.optouts import ComparedColumns
 from dcurate.io.output import is_prepared
 from dcurate.io.row_removal import ComparedRows, compared_rows, write_without
 from dcurate.io.rows import is_readable, rows_in
 from dcurate.io.tables import LOGS, table_at
 from dcurate.media.shard_removal import shards_beside, write_shard_without
+from dcurate.runs.load import read_run
 from dcurate.tokens.folder import ABOUT, TokenFolder
 from dcurate.tokens.spans import SPANS
 
 _QUARANTINE = f"{META_DIR}/quarantine"
+#: Settings of `dcurate.CsvWriter` that say how values are written.
+_SIGNS = ("delimiter", "quote", "escape")
 
 
 @dataclass
@@ -80,6 +88,50 @@ class RowProduct(CorpusProduct):
 
     def rows(self, name: str, compared: ComparedColumns, *, texts: bool) -> Iterator[ComparedRows]:
         return compared_rows(self.directory, name, compared, texts=texts)
+
+
+@dataclass
+class CsvProduct(CorpusProduct):
+    """Files of comma-separated values with a header."""
+
+    chosen: Sequence[str] = ()
+
+    kind: ClassVar[str] = "rows of CSV"
+    whole: ClassVar[bool] = True
+
+    @cached_property
+    def _signs(self) -> dict[str, Any]:
+        """The signs that the last run wrote its files with; those of its class if none has ended here.
+
+        Raises:
+            DataError: the files have no header.
+        """
+        try:
+            stages = list(read_run(self.directory.address, self.directory.options).about["stages"])
+        except DataError:
+            return {}
+        if not stages or stages[-1].get("kind") != "CsvWriter":
+            return {}
+        settings = stages[-1]["settings"]
+        if "header" not in settings:  # records leave out what is not set
+            raise DataError(
+                f"the files of CSV in {self.directory.url!r} have no names of columns, so nothing can be compared with "
+                "them; write them with header=True, or leave this output out"
+            )
+        return {name: literal_eval(settings[name]) for name in _SIGNS if name in settings}
+
+    def _dialect(self, name: str) -> Dialect:
+        tabs = name.removesuffix(ending_of(name)).endswith(".tsv")
+        return Dialect(**{"delimiter": "\t" if tabs else ",", **self._signs})
+
+    def names(self) -> Sequence[str]:
+        return self.chosen
+
+    def rows(self, name: str, compared: ComparedColumns, *, texts: bool) -> Iterator[ComparedRows]:
+        return compared_records(self.directory, name, compared, self._dialect(name))
+
+    def write(self, name: str, rows: Mapping[int, bytes], staged: Directory) -> tuple[list[str], int]:
+        return [name], write_without_records(self.directory, name, rows, staged, self._dialect(name))
 
 
 @dataclass
@@ -159,17 +211,18 @@ def products_of(directory: Directory) -> list[CorpusProduct]:
     _refuse_tables(directory, names)
     shards = shards_beside(names)
     rows = [name for name in names if is_readable(name) and name not in shards]
-    others = set(names) - set(rows) - set(shards) - set(shards.values())
+    csv = [name for name in names if CSV.matches(name)]
+    others = set(names) - set(rows) - set(csv) - set(shards) - set(shards.values())
     if others:
         raise DataError(
             f"{directory.url!r} holds {min(others)!r}{f' and {len(others) - 1:,} more' if len(others) > 1 else ''}, "
-            "which are neither rows of JSON Lines or Parquet, shards of WebDatasetWriter, tokens nor an index of "
+            "which are neither rows of JSON Lines, Parquet or CSV, shards of WebDatasetWriter, tokens nor an index of "
             "duplicates, so documents cannot be taken out of them; move them elsewhere, or leave this output out"
         )
     if not names and not is_prepared(directory):
         raise DataError(f"there is nothing in {directory.url!r}; name the output of a run")
     rows += sorted(name for name in directory.files(_QUARANTINE) if is_readable(name))
-    made = [RowProduct(directory, rows), ShardProduct(directory, shards)]
+    made = [RowProduct(directory, rows), CsvProduct(directory, csv), ShardProduct(directory, shards)]
     return [product for product in made if product.names()] or made[:1]
 
 
@@ -181,6 +234,9 @@ def has_rows(product: CorpusProduct) -> bool:
     """
     if isinstance(product, RowProduct | ShardProduct):
         return any(next(rows_in(product.directory, name), None) is not None for name in product.names())
+    if isinstance(product, CsvProduct):
+        found = (product.rows(name, ComparedColumns(), texts=False) for name in product.names())
+        return any(rows.numbers for parts in found for rows in parts)
     return bool(product.names())
 
 

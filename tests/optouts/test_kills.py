@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dcurate import ExactDuplicates, JsonlWriter, ParquetWriter, TokenWriter
+from dcurate import CsvWriter, ExactDuplicates, JsonlWriter, ParquetWriter, TokenWriter
 from dcurate.core.stage import Stage
 from dcurate.fs.stores import Directory
 from dcurate.io.receipts import receipts
@@ -29,15 +29,15 @@ _STEP = 7
 
 def test_rows_of_a_removal_that_is_killed_at_any_moment_are_old_or_new_and_then_new(tmp_path: Path) -> None:
     source = write(tmp_path / "in", rows_of(24))
-    for writer in (JsonlWriter, ParquetWriter):
+    for writer in (JsonlWriter, ParquetWriter, CsvWriter):
         run(source, writer(str(tmp_path / writer.__name__)))
-    names = ["JsonlWriter", "ParquetWriter"]
+    names = ["JsonlWriter", "ParquetWriter", "CsvWriter"]
     old = {name: data(tmp_path / name) for name in names}
     listed, ended = list_of(tmp_path / "list.jsonl", {"domain": "site2.example.com"}), False
     shutil.copytree(tmp_path, tmp_path / "whole")
     whole = [tmp_path / "whole" / name for name in names]
     receipt = remove(tmp_path / "whole" / "list.jsonl", *whole)
-    assert receipt["documents"] == 10
+    assert receipt["documents"] == 15
     new = {name: data(tmp_path / "whole" / name) for name in names}
     number = 1
     while not ended:

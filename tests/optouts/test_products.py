@@ -15,8 +15,10 @@ from hypothesis import strategies as st
 
 from dcurate import (
     BatchKey,
+    CsvWriter,
     DataError,
     DocumentBatch,
+    DocumentWriter,
     ExactDuplicates,
     FuzzyDuplicates,
     InlineExecutor,
@@ -33,6 +35,7 @@ from dcurate.core.batch import Rejection
 from dcurate.core.stage import Stage
 from dcurate.fs.compression import ending_of, unpack
 from dcurate.fs.stores import Directory
+from dcurate.io.files import CSV
 from dcurate.io.receipts import receipts
 from dcurate.io.rejections import DirectoryRejections
 from dcurate.text import WordCountFilter
@@ -59,11 +62,20 @@ def without(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         ParquetWriter,
         lambda path: ParquetWriter(path, compression="snappy", write_kwargs={"row_group_size": 4}),
         lambda path: ParquetWriter(path, compression="none", partition_cols=["kind"]),
+        CsvWriter,
+        lambda path: CsvWriter(path, compression="zstd", separate_by="id", max_rows_per_file=1),
+        lambda path: CsvWriter(path, delimiter="\t"),
+        lambda path: CsvWriter(path, delimiter=";", quote="'", escape="\\"),
+        lambda path: DocumentWriter(path, filetype="csv"),
     ],
-    ids=["jsonl", "gzip", "zstd", "folders", "parquet", "row groups", "partitions"],
+    ids=[
+        *("jsonl", "gzip", "zstd", "folders", "parquet", "row groups", "partitions"),
+        *("csv", "csv folders", "tsv", "csv signs", "documents"),
+    ],
 )
 def test_rows_files_are_to_the_byte_those_of_a_run_without_the_documents(writer: Any, tmp_path: Path) -> None:
-    rows = [{**row, "kind": row["id"][-1]} for row in rows_of(60)]
+    signs = 'a \'b\' \n\\ ;,\t"""'
+    rows = [{**row, "kind": row["id"][-1], "signs": signs[n % 13 :]} for n, row in enumerate(rows_of(60))]
     run(write(tmp_path / "in", rows), writer(str(tmp_path / "out")))
     run(write(tmp_path / "less", without(rows)), writer(str(tmp_path / "fresh")))
     receipt = remove(list_of(tmp_path / "list.jsonl", GONE), tmp_path / "out")
@@ -75,15 +87,30 @@ def test_rows_files_are_to_the_byte_those_of_a_run_without_the_documents(writer:
     assert receipt["documents"] == 12
 
 
-def read_file(path: Path) -> list[dict[str, Any]]:
+def read_file(path: Path) -> list[Any]:
     if path.suffix == ".parquet":
         return pq.read_table(path, partitioning=None).to_pylist()
     content = unpack(path.read_bytes(), ending_of(path.name), path.name)
+    if CSV.matches(path.name):
+        return content.partition(b"\n")[2].split(b"\n")[:-1]
     return [json.loads(line) for line in content.splitlines()]
 
 
-def read(folder: Path) -> list[dict[str, Any]]:
+def read(folder: Path) -> list[Any]:
     return [row for name in sorted(data(folder)) for row in read_file(folder / name)]
+
+
+def test_csv_without_names_of_columns_and_with_broken_records_is_refused(tmp_path: Path) -> None:
+    listed = list_of(tmp_path / "list.jsonl", GONE)
+    run(write(tmp_path / "in", rows_of(20)), CsvWriter(str(tmp_path / "out"), header=False))
+    with pytest.raises(DataError, match="no names of columns"):
+        remove(listed, tmp_path / "out")
+    (tmp_path / "broken").mkdir()
+    broken = {"id,url\na\n": "it has 1 value", 'id,"url\n': "quote is not closed", "\ufeffid\n": "mark"}
+    for content, message in broken.items():
+        (tmp_path / "broken" / "a.csv").write_text(content, "utf-8")
+        with pytest.raises(DataError, match=message):
+            remove(listed, tmp_path / "broken")
 
 
 def test_only_files_that_hold_a_document_are_written(tmp_path: Path) -> None:

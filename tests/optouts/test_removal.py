@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import dcurate
 from dcurate import (
+    CsvWriter,
     DataError,
     InlineExecutor,
     JsonlReader,
@@ -103,7 +104,7 @@ def test_a_second_time_leaves_a_document_that_shares_its_id_with_one_that_went(t
     assert data(tmp_path / "out") == left
 
 
-@pytest.mark.parametrize("writer", [JsonlWriter, ParquetWriter, WebDatasetWriter])
+@pytest.mark.parametrize("writer", [JsonlWriter, ParquetWriter, CsvWriter, WebDatasetWriter])
 def test_appended_runs_leave_the_documents_out_and_count_them(writer: Any, tmp_path: Path) -> None:
     rows = [{**row, "file_name": f"{row['id']}.txt", "txt": row["text"]} for row in rows_of(20)]
     run(write(tmp_path / "in", rows), writer(str(tmp_path / "out")))
