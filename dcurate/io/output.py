@@ -44,6 +44,8 @@ ENDED = f"{META_DIR}/ended.json"
 
 #: Holds the id of the run that wrote to the directory last.
 RUNNING = f"{META_DIR}/running"
+#: The folder beside the output in which what passes between rounds waits, a folder for each stage that has rounds.
+ROUNDS = "rounds"
 #: Where files are put that are of no finished split.
 STRAYS = f"{META_DIR}/strays"
 

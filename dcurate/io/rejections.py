@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
@@ -14,6 +14,7 @@ from dcurate.core.names import file_safe
 from dcurate.frames.convert import to_arrow
 from dcurate.fs.stores import Directory
 from dcurate.io.json_write import JsonForm, anything
+from dcurate.io.opted_out import StandingLists, rows_but
 from dcurate.rows import without_origins
 
 #: Columns that rejected rows have besides their own.
@@ -37,12 +38,15 @@ class DirectoryRejections:
         quarantine: where rows that could not be processed go; None drops them.
         storage_options: for fsspec.
         mark: end of the names, by which files of runs that append differ.
+        output: where the run writes; rows that were removed from it, or from a directory of these, are not kept.
     """
 
     rejected: str | None = None
     quarantine: str | None = None
     storage_options: Mapping[str, Any] = field(default_factory=dict)
     mark: str = ""
+    output: str | None = None
+    _removed: dict[str, StandingLists] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def keep(self, key: BatchKey, operator: str, rejections: list[Rejection]) -> str:
         """Write the rows under a name that follows from key and operator, whole or not at all.
@@ -58,9 +62,10 @@ class DirectoryRejections:
             if url is None:
                 continue
             kept = [
-                rejection
+                rest
                 for rejection in rejections
                 if rejection.fault is fault and rejection.rows and rejection.data is not None
+                if (rest := self._without_removed(url, rejection)).rows
             ]
             if kept:
                 with Directory(url, self.storage_options or {}).writing(name, _SCRATCH) as file:
@@ -68,6 +73,22 @@ class DirectoryRejections:
                         file.write(piece)
                 quarantined = name if fault else quarantined
         return quarantined
+
+    def _without_removed(self, url: str, rejection: Rejection) -> Rejection:
+        """The rows but those that were removed on request."""
+        urls = dict.fromkeys([url] if self.output is None else [url, self.output])
+        lists = self._removed.setdefault(
+            url, StandingLists([Directory(one, self.storage_options or {}) for one in urls])
+        )
+        if not lists.lists:
+            return rejection
+        table = to_arrow(rejection.data)
+        gone = lists.named(table)
+        if not gone:
+            return rejection
+        kept = [row for row in range(table.num_rows) if row not in gone]
+        scores = None if rejection.scores is None else [rejection.scores[row] for row in kept]
+        return replace(rejection, data=rows_but(table, gone), rows=len(kept), scores=scores)
 
 
 def clear_stale(

@@ -23,9 +23,10 @@ from dcurate.fs.stores import Directory
 from dcurate.io import output
 from dcurate.io.files import is_names
 from dcurate.io.labels import superseded
-from dcurate.io.optouts import REASON, OptOuts, standing
+from dcurate.io.opted_out import StandingLists, rows_but
+from dcurate.io.optouts import REASON
 from dcurate.io.partition import parse_bytes
-from dcurate.rows import columns_listed, has_lines, whole_rows
+from dcurate.rows import columns_listed
 
 #: Key of the file of an output without rows; no split has such a name.
 _NO_ROWS = BatchKey("\0no rows")
@@ -63,7 +64,7 @@ class FileWriter(SinkStage[DocumentBatch]):
     _generation: int | None = field(default=None, init=False, repr=False, compare=False)
     _shard: str = field(default="", init=False, repr=False, compare=False)
     _opened: Directory | None = field(default=None, init=False, repr=False, compare=False)
-    _removed: list[OptOuts] | None = field(default=None, init=False, repr=False, compare=False)
+    _removed: StandingLists | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         nested_options = (self.write_kwargs or {}).get("storage_options", {})
@@ -140,7 +141,7 @@ class FileWriter(SinkStage[DocumentBatch]):
         """
         self.path = self.directory.address  # workers may run in another directory
         self._generation = 0 if self._shard else output.prepare(self.directory, self.mode, resume, self.label or "")
-        self._opened = None
+        self._opened = self._removed = None
 
     def complete(self, written: Sequence[str]) -> None:
         """Let the rows take the place of those that earlier runs wrote under the same label.
@@ -255,13 +256,11 @@ class FileWriter(SinkStage[DocumentBatch]):
     def _without_removed(self, table: pa.Table) -> tuple[pa.Table, tuple[Rejection, ...]]:
         """The rows without those that were removed from the output on request; nothing of these is kept."""
         if self._removed is None:
-            self._removed = standing(self.directory) if self.writes_documents else []
-        if not self._removed or not table.num_rows:
-            return table, ()
-        gone = {row for optouts in self._removed for row in _named_rows(table, optouts, self.fields)}
+            self._removed = StandingLists([self.directory] if self.writes_documents else [])
+        gone = self._removed.named(table, self.fields)
         if not gone:
             return table, ()
-        kept = table.take(pa.array([row for row in range(table.num_rows) if row not in gone], pa.int64()))
+        kept = rows_but(table, gone)
         nbytes = max(0, table.nbytes - kept.nbytes)
         return kept, (Rejection(self.name, REASON, len(gone), nbytes, None),)
 
@@ -323,18 +322,6 @@ class FileWriter(SinkStage[DocumentBatch]):
 
     def _writing(self) -> dict[str, Any]:
         return {name: value for name, value in (self.write_kwargs or {}).items() if name != "storage_options"}
-
-
-def _named_rows(table: pa.Table, optouts: OptOuts, fields: Sequence[str] | None) -> set[int]:
-    """The rows of a table that a list names; `fields` are the columns that are written."""
-    if has_lines(table):
-        rows = list(whole_rows(table))
-        names = optouts.columns(list(dict.fromkeys(name for row in rows for name in row)), fields)
-        columns = [None if name is None else [row.get(name) for row in rows] for name in names]
-    else:
-        names = optouts.columns(table.column_names, fields)
-        columns = [None if name is None else python_values(column_of(table, name)) for name in names]
-    return {hit.row for hit in optouts.hits(*columns)}
 
 
 def lines_of_files(lines: Iterable[bytes], limit: int) -> Iterator[list[bytes]]:

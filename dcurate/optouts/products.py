@@ -18,7 +18,7 @@ from dcurate.io.csv_removal import compared_records, write_without_records
 from dcurate.io.csv_rows import Dialect
 from dcurate.io.files import CSV
 from dcurate.io.optouts import ComparedColumns
-from dcurate.io.output import is_prepared
+from dcurate.io.output import ROUNDS, is_prepared
 from dcurate.io.row_removal import ComparedRows, compared_rows, write_without
 from dcurate.io.rows import is_readable, rows_in
 from dcurate.io.tables import LOGS, table_at
@@ -203,6 +203,7 @@ def products_of(directory: Directory) -> list[CorpusProduct]:
         DataError: there is nothing, or files that documents cannot be taken out of.
     """
     if directory.read(ABOUT) is not None:
+        _refuse_begun(directory)
         return [TokenProduct(directory)]
     seen = index_files(directory)
     if seen is not None:
@@ -219,8 +220,10 @@ def products_of(directory: Directory) -> list[CorpusProduct]:
             "which are neither rows of JSON Lines, Parquet or CSV, shards of WebDatasetWriter, tokens nor an index of "
             "duplicates, so documents cannot be taken out of them; move them elsewhere, or leave this output out"
         )
-    if not names and not is_prepared(directory):
-        raise DataError(f"there is nothing in {directory.url!r}; name the output of a run")
+    if not names:
+        if not is_prepared(directory):
+            raise DataError(f"there is nothing in {directory.url!r}; name the output of a run")
+        _refuse_begun(directory)
     rows += sorted(name for name in directory.files(_QUARANTINE) if is_readable(name))
     made = [RowProduct(directory, rows), CsvProduct(directory, csv), ShardProduct(directory, shards)]
     return [product for product in made if product.names()] or made[:1]
@@ -238,6 +241,15 @@ def has_rows(product: CorpusProduct) -> bool:
         found = (product.rows(name, ComparedColumns(), texts=False) for name in product.names())
         return any(rows.numbers for parts in found for rows in parts)
     return bool(product.names())
+
+
+def _refuse_begun(directory: Directory) -> None:
+    """Refuse an output whose run has documents as tokens on their way: it would write them when it goes on."""
+    if any(name.startswith(f"{META_DIR}/{ROUNDS}") for name in directory.files(META_DIR)):
+        raise DataError(
+            f"a run into {directory.url!r} has not ended, and holds documents that it would write yet; end it with "
+            "resume=True or begin again with mode='overwrite', and then remove the documents"
+        )
 
 
 def _refuse_tables(directory: Directory, names: Sequence[str]) -> None:

@@ -63,7 +63,7 @@ class OptOutRemoval:
         self._begun = time.monotonic()
         self._locks = ExitStack()
         self._directories = _directories(self.outputs)
-        # Where their runs kept what they dropped; no run writes rows there that a writer could leave out.
+        # Where their runs kept what they dropped; later ones read the list in their output.
         self._runs, self._unseen = _rejected(self._directories)
         self._rejected = [rejected for _, rejected, _ in self._runs]
         self._directories += self._rejected
@@ -150,7 +150,8 @@ class OptOutRemoval:
                     names, written = matches.product.write(name, rows, staged)
                     moves, nbytes = [*moves, *names], nbytes + written
             standing = _with_ids(self.wanted.optouts, gone - self._known_by_columns(directory, parts))
-            is_written_to = directory not in self._rejected and any(matches.product.whole for matches in parts)
+            kinds = (isinstance(matches.product, TokenProduct) or matches.product.whole for matches in parts)
+            is_written_to = directory not in self._rejected and any(kinds)
             if is_written_to and not directory.has(list_name(standing)):
                 staged.write(list_name(standing), standing.dumps())
                 moves.append(list_name(standing))

@@ -35,7 +35,16 @@ from dcurate.io.input_manifest import InputManifest
 from dcurate.io.ledger import DirectoryLedger
 from dcurate.io.lock import OutputLock
 from dcurate.io.no_rows import HasSchema
-from dcurate.io.output import another_run, check_claim, claim, folder_name, is_taken_over, mark_ended, name_in_indexes
+from dcurate.io.output import (
+    ROUNDS,
+    another_run,
+    check_claim,
+    claim,
+    folder_name,
+    is_taken_over,
+    mark_ended,
+    name_in_indexes,
+)
 from dcurate.io.rejections import DirectoryRejections, clear_stale
 from dcurate.io.shards import JoinedShards, begin_shard, check_shards, end_shard, join_shards, keep_columns
 from dcurate.io.sink import FileWriter
@@ -61,9 +70,6 @@ from dcurate.ui.report.record import record
 
 #: Share of the free memory that `Pipeline.run` may fill with rows of a pipeline that has no writer.
 COLLECT_SHARE = 0.5
-
-#: The folder beside the output in which what passes between rounds waits, a folder for each stage that has rounds.
-_ROUNDS = "rounds"
 
 
 @dataclass(frozen=True)
@@ -410,7 +416,7 @@ class PipelineRun:
     def _run_rounds(self, session: Session, scratch: str) -> Iterator[Batch]:
         """Run round after round; yields the batches that the last one delivers."""
         # An index of documents has a run's documents under this name: each run that appends has its own.
-        folder = f"{scratch}/{_ROUNDS}{'' if self.sink is None else name_in_indexes(self._output)}"
+        folder = f"{scratch}/{ROUNDS}{'' if self.sink is None else name_in_indexes(self._output)}"
         url = ""
 
         def reduce(barrier: BarrierStage[Any]) -> Sequence[Stage]:
@@ -504,7 +510,8 @@ class PipelineRun:
         if self.options.shard is not None:
             splits = self.options.shard.share(splits)
         mark = self.sink.mark if isinstance(self.sink, FileWriter) else ""
-        rejections = DirectoryRejections(self.rejected, quarantine, self._storage, mark)
+        written = self.sink.directory.address if isinstance(self.sink, FileWriter) else None
+        rejections = DirectoryRejections(self.rejected, quarantine, self._storage, mark, written)
         job = Round(
             pipeline=self.pipeline.name,
             plan=plan,

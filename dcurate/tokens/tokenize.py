@@ -9,13 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from dcurate.core.batch import BatchKey, FilePart
+from dcurate.core.batch import BatchKey, FilePart, Rejection
 from dcurate.core.stage import NodeInfo, ProcessingStage, Spec, WorkerMetadata
 from dcurate.errors import DataError, PipelineError
 from dcurate.frames.columns import as_text, column_of, lists_of, numbers, only, table_of, values, with_lists
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.excerpts import id_columns
 from dcurate.hub.shared import SHARED
+from dcurate.io.opted_out import StandingLists, rows_but
+from dcurate.io.optouts import REASON
 from dcurate.rows import ORIGINS, origins_of
 from dcurate.shuffle.writer import ChunkWriter
 from dcurate.tokens.layout import Ints
@@ -45,10 +47,11 @@ class TokenizeDocuments(ProcessingStage[DocumentBatch, DocumentBatch]):
     """Make tokens of texts.
 
     A document without any is dropped for the reason ``no_tokens``, and one with special tokens in its text for the
-    reason ``special_token``, where the settings refuse these.
+    reason ``special_token``, where the settings refuse these. Those that were removed from the output are left out.
     """
 
     token_settings: TokenSettings
+    standing: StandingLists = field(default_factory=lambda: StandingLists([]))
     name: str = "tokenize_documents"
 
     _loaded: _Loaded | None = field(default=None, init=False, repr=False, compare=False)
@@ -81,7 +84,7 @@ class TokenizeDocuments(ProcessingStage[DocumentBatch, DocumentBatch]):
         ]
 
     def optional_inputs(self) -> Sequence[str]:
-        return ORIGINS
+        return [*ORIGINS, *self.standing.columns()]
 
     def setup_on_node(self, node_info: NodeInfo | None = None, worker_metadata: WorkerMetadata | None = None) -> None:
         """Download the tokenizer to this host, if it is not here."""
@@ -108,6 +111,7 @@ class TokenizeDocuments(ProcessingStage[DocumentBatch, DocumentBatch]):
         """
         assert self._loaded is not None
         settings, encoder = self.token_settings, self._loaded.encoder
+        task, removed = self._without_removed(task)
         task, special = without_refused(task, self.name, settings.text_field, encoder, settings.tokenizer)
         refused = task.rejections
         table = task.to_arrow()
@@ -134,7 +138,7 @@ class TokenizeDocuments(ProcessingStage[DocumentBatch, DocumentBatch]):
         if losses is not None:
             made = with_lists(made, LOSS, bounds, self._joined_losses([losses[row] for row in kept.tolist()]))
         self._log_metrics({"documents": len(kept), "tokens": int(bounds[-1]), "special_in_text": int(special.sum())})
-        rejections = (*refused, *batch.rejections)
+        rejections = (*removed, *refused, *batch.rejections)
         batch = batch.with_data(made)
         batch.rejections = rejections
         return batch
@@ -165,6 +169,17 @@ class TokenizeDocuments(ProcessingStage[DocumentBatch, DocumentBatch]):
             pieces += [np.zeros(int(special.bos is not None), np.uint8), loss]
             pieces += [loss[-1:]] if special.eos is not None else []
         return np.concatenate(pieces)
+
+    def _without_removed(self, task: DocumentBatch) -> tuple[DocumentBatch, tuple[Rejection, ...]]:
+        """The documents but those that were removed from the output on request; nothing of these is kept."""
+        table = task.to_arrow()
+        gone = self.standing.named(table)
+        if not gone:
+            return task, ()
+        kept = rows_but(table, gone)
+        return task.with_data(kept), (
+            Rejection(self.name, REASON, len(gone), max(0, table.nbytes - kept.nbytes), None),
+        )
 
     def _with_losses(self, texts: Sequence[str], ranges: Sequence[Any]) -> tuple[list[Ids], list[Any]]:
         """The ids of each text, and 1 for each token of which a character is in one of the ranges."""

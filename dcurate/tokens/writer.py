@@ -11,6 +11,7 @@ from dcurate.core.stage import BarrierStage, CompositeStage, Spec, Stage
 from dcurate.frames.document import DocumentBatch
 from dcurate.fs.stores import Directory
 from dcurate.io import output
+from dcurate.io.opted_out import StandingLists
 from dcurate.tokens.layout import Packing
 from dcurate.tokens.plan import TokenShards, file_order, plan_shards
 from dcurate.tokens.settings import TokenSettings
@@ -130,10 +131,14 @@ class TokenWriter(CompositeStage[DocumentBatch, FileGroup]):
             name=self.name,
         )
         return [
-            TokenizeDocuments(settings, name=f"{self.name}_tokens"),
+            TokenizeDocuments(settings, self._standing(), name=f"{self.name}_tokens"),
             TokenBarrier(settings, name=f"{self.name}_shards"),
             writer,
         ]
+
+    def _standing(self) -> StandingLists:
+        """The lists of documents that were removed from the folder."""
+        return StandingLists([Directory(str(self.path), self.storage_options or {})], self.id_field)
 
     def token_settings(self) -> TokenSettings:
         """Return what decides the bytes.

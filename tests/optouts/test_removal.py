@@ -26,6 +26,7 @@ from dcurate import (
     Pipeline,
     PipelineError,
     ScoreFilter,
+    TokenWriter,
     WebDatasetReader,
     WebDatasetWriter,
 )
@@ -40,6 +41,7 @@ from dcurate.io.receipts import receipts
 from dcurate.optouts.listing import read_list
 from dcurate.optouts.remove import OptOutRemoval
 from dcurate.text import WordCountFilter
+from dcurate.tokens.shard_writer import TokenShardWriter
 from tests.optouts.conftest import data, in_this_process, list_of, remove, rows_of, run, write
 
 GONE = {"domain": "site2.example.com"}
@@ -358,3 +360,71 @@ def test_dropped_rows_that_are_elsewhere_now_are_named(tmp_path: Path) -> None:
     assert f"the run kept dropped rows in '{tmp_path}/dropped', where nothing is any more" in said
     assert remove(listed, tmp_path / "out")["unseen"] == [f"{tmp_path}/dropped"]
     assert remove(listed, tmp_path / "moved")["documents"] > 0
+
+
+@pytest.mark.parametrize("id_field", [None, "name"])
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+def test_tokens_leave_the_documents_out_of_later_runs(
+    mode: Any, id_field: str | None, tokenizer: str, tmp_path: Path
+) -> None:
+    rows = [{**row, "name": f"name {row['id']}"} for row in rows_of(40)]
+    source = write(tmp_path / "in", rows, files=1)
+    tokens = tmp_path / "tokens"
+    run(source, JsonlWriter(str(tmp_path / "rows")))
+    run(source, TokenWriter(str(tokens), tokenizer, id_field=id_field))
+    compared = None if id_field is None else ComparedColumns(id=id_field)
+    listed = list_of(tmp_path / "list.jsonl", GONE)
+    remove(listed, tmp_path / "rows", tokens, compared=compared)
+    more = [{**row, "id": f"new {row['id']}", "name": f"new {row['name']}"} for row in rows] + [rows[2]]
+    # One without a URL is known by its id alone.
+    more += [{name: value for name, value in rows[7].items() if name != "url"}]
+    later = run(
+        write(tmp_path / "more", more, files=1), TokenWriter(str(tokens), tokenizer, id_field=id_field, mode=mode)
+    )
+    assert later.report.stages[1].dropped == {"removed by request": 10}
+    spans = [path for path in (tokens / "spans").iterdir() if path.suffix == ".parquet"]
+    docs = {doc for path in spans for doc in pq.read_table(path)["doc"].to_pylist()}
+    column = id_field or "id"
+    gone = {row[column] for row in [*rows, *more] if "site2" in row.get("url", "site2")}
+    kept = {row[column] for row in [*(rows if mode == "append" else ()), *more]} - gone
+    assert docs == kept
+    again = remove(listed, tmp_path / "rows", tokens, compared=compared)
+    assert again["documents"] == 0
+
+
+@pytest.mark.parametrize("mode", ["error", "append"])
+def test_a_run_of_tokens_that_has_not_ended_is_refused_as_it_holds_documents(
+    mode: Any, tokenizer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "no space")
+
+    source, listed = write(tmp_path / "in", rows_of(20)), list_of(tmp_path / "list.jsonl", {"id": "d2"}, {"id": "d3"})
+    if mode == "append":
+        run(source, TokenWriter(str(tmp_path / "out"), tokenizer))
+    with monkeypatch.context() as patch:
+        patch.setattr(TokenShardWriter, "process", full)
+        with pytest.raises(dcurate.DcurateError):
+            run(source, TokenWriter(str(tmp_path / "out"), tokenizer, mode=mode))
+    with pytest.raises(DataError, match="has not ended"):
+        remove(listed, tmp_path / "out")
+    run(source, TokenWriter(str(tmp_path / "out"), tokenizer, mode=mode), resume=True)
+    assert remove(listed, tmp_path / "out")["documents"] == 2
+
+
+def test_rows_that_later_runs_drop_or_cannot_process_are_not_kept_either(tmp_path: Path) -> None:
+    def later(rows: list[dict[str, Any]], name: str) -> tuple[list[str], int]:
+        out, dropped = tmp_path / name, tmp_path / f"{name}-dropped"
+        stages: list[Stage] = [ScoreFilter(WordCountFilter(min_words=9)), JsonlWriter(str(out), mode="append")]
+        report = run(write(tmp_path / f"{name}-more", rows), *stages, rejected=str(dropped)).report
+        return ids_in(dropped), sum(report.stages[1].dropped.values())
+
+    rows = rows_of(20)
+    kept = [row for row in rows if "site2" not in row["url"]]
+    for name in ("out", "fresh"):
+        run(write(tmp_path / f"{name}-in", rows), JsonlWriter(str(tmp_path / name)))
+    remove(list_of(tmp_path / "list.jsonl", GONE), tmp_path / "out")
+    left, counted = later(rows, "out")
+    assert left == later(kept, "fresh")[0]
+    assert counted == len(left) + sum("site2" in row["url"] and len(row["text"].split()) < 9 for row in rows)
+    assert counted > len(left)
