@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from functools import partial
 
+from dcurate.rights.crawlers import CRAWLERS
 from dcurate.text.extract.charset import decoded, markup
 from dcurate.text.extract.tags import ENDS, PageTags, add_contents, add_tag, attributes_at
 
@@ -15,8 +16,9 @@ _TAGS = r"((?-i:[sStTbBmM])(?:cript|tyle|extarea|itle|ase|eta))(?=[\s/>])"
 #: Of ``<a>`` only those with the word "license" in their tag.
 _WORD = r"[^<>i]*+(?:i(?!cense)[^<>i]*+)*+i"
 _MARK = re.compile(rf"<(?:!--|{_TAGS}|((?-i:[lL])ink(?=[\s/>])|(?-i:[aA](?=[\s/])(?={_WORD}))))", re.IGNORECASE)
-#: What the contents of ``<meta>`` that count hold, in small letters.
-_META = ("bot", "tdm-", "rights", "license")
+#: What the contents of ``<meta>`` that count hold, in small letters: also names of crawlers without "bot".
+_NAMES = sorted(name.lower() for names in CRAWLERS.values() for name in names)
+_META = ("bot", "tdm-", "rights", "license", *(name for name in _NAMES if "bot" not in name))
 _LINK = ("license",)
 #: Beginnings of pages whose bytes are not those of ASCII.
 _WIDE = (b"\xff\xfe", b"\xfe\xff")

@@ -21,9 +21,57 @@ _LONGEST_PATH = 2**14
 _PATH_THEN_VALUE = re.compile(r"(/[^ \t]*)?[ \t]*(.*)", re.DOTALL)
 
 
-class _Rule(NamedTuple):
-    pattern: str
+class Answer(NamedTuple):
+    """What a rule says that matches a path: the length of its pattern, and whether it allows; the larger one counts."""
+
+    length: int
     allows: bool
+
+
+class PathRules:
+    """Rules of a group, in an order in which a path is compared with few of them.
+
+    Plain patterns are looked up by the beginnings of the path that are as long as one of them. Those with ``*`` and
+    ``$`` are tried from the longest on. As agents share groups, the answer for the last path is kept.
+    """
+
+    def __init__(self) -> None:
+        self._plain: dict[int, dict[str, bool]] = {}
+        self._others: dict[str, bool] = {}
+        self._sorted: tuple[list[int], list[tuple[str, bool]]] | None = None
+        self._last: tuple[str, Answer | None] | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self._plain or self._others)
+
+    def add(self, pattern: str, *, allows: bool) -> None:
+        """Add a rule; of two with the same pattern the one that allows counts."""
+        is_plain = "*" not in pattern and not pattern.endswith("$")
+        rules = self._plain.setdefault(len(pattern), {}) if is_plain else self._others
+        rules[pattern] = allows or rules.get(pattern, False)
+        self._sorted = self._last = None
+
+    def answer(self, path: str) -> Answer | None:
+        """Return what the longest rule says that matches a path; None if none does."""
+        last = self._last  # threads share the rules
+        if last is None or last[0] != path:
+            self._last = last = path, self._answer(path)
+        return last[1]
+
+    def _answer(self, path: str) -> Answer | None:
+        if self._sorted is None:
+            others = sorted(self._others.items(), key=lambda rule: (len(rule[0]), rule[1]), reverse=True)
+            self._sorted = sorted(self._plain, reverse=True), others
+        lengths, others = self._sorted
+        allowed = ((length, self._plain[length].get(path[:length])) for length in lengths if length <= len(path))
+        best = next((Answer(length, allows) for length, allows in allowed if allows is not None), None)
+        for pattern, allows in others:
+            answer = Answer(len(pattern), allows)
+            if best is not None and answer <= best:
+                break
+            if matches(pattern, path):
+                return answer
+        return best
 
 
 class UsageLine(NamedTuple):
@@ -45,7 +93,7 @@ class Group(NamedTuple):
     """
 
     agents: list[str]
-    rules: list[_Rule]
+    rules: PathRules
     usages: list[UsageLine]
     licences: list[str]
 
@@ -54,7 +102,7 @@ class Robots(NamedTuple):
     r"""What a robots.txt says to one agent.
 
     Args:
-        rules: what it may fetch.
+        rules: what it may fetch, by group.
         usages: how it may use what it fetched.
         licences: addresses of RSL licences: of its group, or else those outside of groups.
 
@@ -64,7 +112,7 @@ class Robots(NamedTuple):
         [True, False, True]
     """
 
-    rules: tuple[_Rule, ...] = ()
+    rules: tuple[PathRules, ...] = ()
     usages: tuple[UsageLine, ...] = ()
     licences: tuple[str, ...] = ()
 
@@ -76,8 +124,8 @@ class Robots(NamedTuple):
     def allows(self, path: str) -> bool:
         """Whether a path, with its query, may be fetched: the longest rule that matches says so."""
         path = path[:_LONGEST_PATH]
-        matching = [rule for rule in self.rules if matches(rule.pattern, path)]
-        return max(matching, key=lambda rule: (len(rule.pattern), rule.allows)).allows if matching else True
+        answers = [answer for rules in self.rules if (answer := rules.answer(path)) is not None]
+        return max(answers).allows if answers else True
 
     def usages_of(self, path: str) -> list[UsageLine]:
         r"""Return the statements for a path: of each field those of the longest pattern; none if it is disallowed.
@@ -126,7 +174,7 @@ class RobotsFile(NamedTuple):
                 continue
             if field == "user-agent":
                 if in_rules:
-                    groups.append(Group([], [], [], []))
+                    groups.append(Group([], PathRules(), [], []))
                 in_rules = False
                 groups[-1].agents.append(value.partition("/")[0].strip().lower())
             elif field == "license":
@@ -147,7 +195,7 @@ class RobotsFile(NamedTuple):
 def _add(group: Group, field: str, value: str) -> None:
     if field in ("allow", "disallow"):
         if value:
-            group.rules.append(_Rule(encoded(value), field == "allow"))
+            group.rules.add(encoded(value), allows=field == "allow")
         return
     match = _PATH_THEN_VALUE.fullmatch(value)
     assert match is not None, "the pattern matches any text"
@@ -157,7 +205,7 @@ def _add(group: Group, field: str, value: str) -> None:
 def _joined(groups: Iterable[Group]) -> Robots:
     groups = list(groups)
     return Robots(
-        tuple(rule for group in groups for rule in group.rules),
+        tuple(group.rules for group in groups if group.rules),
         tuple(usage for group in groups for usage in group.usages),
         tuple(licence for group in groups for licence in group.licences),
     )

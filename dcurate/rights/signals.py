@@ -159,7 +159,7 @@ def of_page(tags: PageTags, url: str, agent: str, train_tags: frozenset[str]) ->
     """Return what the tags of a page say; arguments as for `of_headers`."""
     signals: list[RightsSignal] = []
     base = _joined(url, tags.base)
-    named = [name for name in tags.metas if name == agent.lower() or ("bot" in name and name in _CRAWLERS)]
+    named = [name for name in tags.metas if name == agent.lower() or name in _CRAWLERS]
     for name in ("robots", *sorted(named)):
         for value in tags.metas.get(name, ()):
             words = [word.strip().lower() for word in value.split(",")]

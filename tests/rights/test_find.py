@@ -67,6 +67,12 @@ LINK = '<https://a.org/l.xml>; rel="license"; type="application/rsl+xml"'
         ({"http_headers": head(f"Link: {LINK}")}, None, None, "header Link: https://a.org/l.xml (not read)"),
         ({"content": b'<meta name="ROBOTS" content="noai,noindex">'}, False, False, "html robots: noai -> train=no"),
         ({"content": b"<meta name=gptbot content=noai>"}, False, None, "html robots: gptbot: noai -> train=no"),
+        (
+            {"content": b"<meta name=Google-Extended content='NoAI, nofollow'>"},
+            False,
+            None,
+            "html robots: google-extended: noai -> train=no",
+        ),
         ({"content": b"<meta name=gptbot content=noindex>"}, None, None, "html robots: gptbot: noindex"),
         (
             {"content": b'<meta name="tdm-reservation" content="1">'},

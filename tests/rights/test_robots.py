@@ -7,7 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcurate.rights.robots import LARGEST_ROBOTS, Robots, RobotsFile, host_and_path, refusals
+from dcurate.rights.crawlers import CRAWLERS
+from dcurate.rights.robots import LARGEST_ROBOTS, Robots, RobotsFile, host_and_path, matches, refusals
+from dcurate.rights.signals import of_robots
+from tests.growth import assert_linear
 
 ATTACH = """\
 User-Agent: *
@@ -97,6 +100,41 @@ def test_agents_of_the_same_groups_have_their_rules_once(text: str, path: str) -
     }
     named = {agent: f"User-agent: {agent}\n" in text for agent in agents}
     assert refused == {agent if named[agent] else "*" for agent in agents if not Robots.of(text, agent).allows(path)}
+
+
+_PATTERNS = st.text("/ab*$", max_size=6).map(lambda text: f"/{text}")
+
+
+@given(st.lists(st.lists(st.tuples(_PATTERNS, st.booleans()), max_size=6), max_size=3), st.lists(_PATHS, min_size=1))
+def test_the_longest_rule_that_matches_counts_and_among_equals_one_that_allows(
+    groups: list[list[tuple[str, bool]]], paths: list[str]
+) -> None:
+    lines = [
+        "User-agent: *" if rule is None else f"{'Allow' if rule[1] else 'Disallow'}: {rule[0]}"
+        for rules in groups
+        for rule in (None, *rules)
+    ]
+    robots = Robots.of("\n".join(lines), "dcurate")
+    rules = [rule for group in groups for rule in group]
+    for path in paths:
+        matching = [(len(rule), allows) for rule, allows in rules if matches(rule, path)]
+        assert robots.allows(path) is (max(matching)[1] if matching else True)
+
+
+@pytest.mark.parametrize("rule", ["/{}", "/a{}/b", "*{}", "/a*{}$", "/*/{}"])
+def test_each_page_is_compared_with_many_rules_of_many_crawlers_in_linear_time(rule: str) -> None:
+    agents = [agent for names in CRAWLERS.values() for agent in names]
+    names = "".join(f"User-agent: {agent}\n" for agent in agents)
+    own = "".join(f"User-agent: {agent}\nDisallow: /own{number}\n" for number, agent in enumerate(agents))
+
+    def made(count: int) -> str:
+        return names + "".join(f"Disallow: {rule.format(number)}\n" for number in range(count)) + own
+
+    def read(text: str) -> None:
+        for page in range(10):
+            of_robots(text, f"/page{page}", "dcurate")
+
+    assert_linear(read, [made], (1_000, 20_000))
 
 
 def test_a_file_is_read_as_far_as_the_standard_asks_for() -> None:
