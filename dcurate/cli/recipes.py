@@ -150,7 +150,7 @@ def run(
             rejected=rejected or loaded.rejected,
             examples=not no_examples,
             observers=[signs, events, *_shown("none" if quiet else progress, loaded, stack)],
-            proof=proof,
+            proof=proof or loaded.proof,
         )
     report: RunReport = result.report
     if not quiet:

@@ -145,7 +145,7 @@ class Driver:
                             resume=resume,
                             rejected=loaded.rejected,
                             examples=self.spec.examples,
-                            proof=self.spec.proof,
+                            proof=loaded.proof,
                             observers=[self, self.signs, events, progress],
                         )
                 return

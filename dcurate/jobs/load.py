@@ -30,12 +30,14 @@ class LoadedJob:
         pipeline: the pipeline.
         executor: settings of `dcurate.DaskExecutor`.
         rejected: folder for rejected rows; None for none.
+        proof: whether the run leaves a proof of every row.
         output: the output directory.
     """
 
     pipeline: Pipeline
     executor: Mapping[str, Any]
     rejected: str | None
+    proof: bool
     output: Directory
 
 
@@ -50,12 +52,13 @@ def load(spec: JobSpec, folder: Path) -> LoadedJob:
         PipelineError: it cannot be understood, or has no writer.
     """
     _enter(spec.folder)
-    executor, rejected = dict(spec.executor), spec.rejected
+    executor, rejected, proof = dict(spec.executor), spec.rejected, spec.proof
     if spec.form == "recipe":
         path = folder / Path(spec.title).name
         path.write_bytes(spec.payload)
         recipe = load_recipe(path, spec.settings, trust=spec.trust)
-        pipeline, executor, rejected = recipe.pipeline, {**recipe.executor, **executor}, rejected or recipe.rejected
+        pipeline, executor = recipe.pipeline, {**recipe.executor, **executor}
+        rejected, proof = rejected or recipe.rejected, proof or recipe.proof
     elif spec.form == "script":
         pipeline = _of_script(spec, folder)
     else:
@@ -66,7 +69,7 @@ def load(spec: JobSpec, folder: Path) -> LoadedJob:
             f"the output {output.url!r} begins in {spec.folder!r}, which is not on {socket.gethostname()}; give its "
             "whole path, which all hosts share"
         )
-    return LoadedJob(pipeline, executor, rejected, output)
+    return LoadedJob(pipeline, executor, rejected, proof, output)
 
 
 def _enter(folder: str) -> None:

@@ -35,7 +35,7 @@ SAMPLE_FILMS = BUNDLED / "films"
 
 #: Names of files of rows, which are taken for recipes by mistake.
 _DATA = re.compile(r"\.(jsonl|ndjson|parquet|csv|tsv|warc|wet|arc|tar|pdf)(\.(gz|bz2|xz|zst))?$", re.IGNORECASE)
-_KEYS = ("name", "description", "params", "stages", "executor", "rejected")
+_KEYS = ("name", "description", "params", "stages", "executor", "rejected", "proof")
 _WITH = ("name", "resources", "batch_size", "num_workers", "overwrite")
 
 
@@ -48,6 +48,7 @@ class Recipe(HidesSecrets):
         pipeline: a `dcurate.Pipeline`.
         executor: settings for `dcurate.DaskExecutor`.
         rejected: where dropped rows are to be kept, or None.
+        proof: whether a run leaves a proof of every row.
         params: the values that were filled in.
     """
 
@@ -55,6 +56,7 @@ class Recipe(HidesSecrets):
     pipeline: Any
     executor: dict[str, Any]
     rejected: str | None
+    proof: bool
     params: dict[str, Any]
 
 
@@ -123,6 +125,9 @@ def load_recipe(path_or_name: str | Path, overrides: Mapping[str, Any] | None = 
     rejected = filled(content.get("rejected"), params, f"{place}, rejected")
     if not trust:
         check_values(rejected, f"{place}, rejected")
+    proof = filled(content.get("proof", False), params, f"{place}, proof")
+    if not isinstance(proof, bool):
+        raise PipelineError(f"{place}: 'proof' must be true or false, not {kind(proof)}")
     built = [_stages(entry, params, f"{place}, stage {number}", trust) for number, entry in enumerate(stages, 1)]
     made = list(chain.from_iterable(built))
     if mode is not None:
@@ -133,6 +138,7 @@ def load_recipe(path_or_name: str | Path, overrides: Mapping[str, Any] | None = 
         pipeline=dcurate.Pipeline(name, description or None, made, about),
         executor=executor,
         rejected=None if rejected is None else text_of(rejected, f"{place}: rejected"),
+        proof=proof,
         params={name: params[name] for name in content.get("params") or {}},
     )
 

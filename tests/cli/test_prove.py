@@ -11,6 +11,8 @@ from click.testing import CliRunner, Result
 
 from dcurate import DataError, PipelineError
 from dcurate.cli import cli
+from dcurate.jobs.load import load
+from dcurate.jobs.records import JobSpec
 from dcurate.runs import prove
 
 RECIPE = """
@@ -106,6 +108,30 @@ def test_shards_leave_a_proof_together(output: Path) -> None:
         assert invoked("run", *recipe, "--proof", "--shard", shard).exit_code == 0
     assert invoked("finish", *recipe).exit_code == 0
     assert prove("two").root == prove("out").root
+
+
+@pytest.mark.parametrize("key", ["true", "${asked}"])
+def test_a_recipe_asks_for_a_proof_wherever_it_is_run(key: str, output: Path, tmp_path: Path) -> None:
+    text = RECIPE.replace("least: 2,", "least: 2, asked: true,") + f"proof: {key}\n"
+    Path("asks.yaml").write_text(text)
+    recipe = ("asks.yaml", "--input", "in", "--set", "least=3", "--output")
+    assert invoked("run", *recipe, "other", "--quiet").exit_code == 0
+    assert prove("other").root == prove("out").root
+    for shard in ("1/2", "2/2"):
+        assert invoked("run", *recipe, "two", "--shard", shard).exit_code == 0
+    assert invoked("finish", *recipe, "two").exit_code == 0
+    assert prove("two").root == prove("out").root
+    settings = {"input": "in", "output": "three"}
+    spec = JobSpec("recipe", "asks.yaml", text.encode(), settings=settings, folder=str(tmp_path))
+    (tmp_path / "job").mkdir()
+    assert load(spec, tmp_path / "job").proof
+
+
+def test_what_a_recipe_says_of_a_proof_must_be_true_or_false(output: Path) -> None:
+    Path("odd.yaml").write_text(f"{RECIPE}proof: perhaps\n")
+    refused = invoked("run", "odd.yaml", "--input", "in", "--output", "other").exception
+    assert isinstance(refused, PipelineError)
+    assert "odd.yaml: 'proof' must be true or false, not " in str(refused)
 
 
 def test_options_that_do_not_go_together_are_refused(output: Path) -> None:
