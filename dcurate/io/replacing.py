@@ -30,7 +30,9 @@ def discard(directory: Directory) -> None:
     _staged(directory).clear()
 
 
-def replace_files(directory: Directory, moves: Iterable[str], files: Mapping[str, bytes]) -> None:
+def replace_files(
+    directory: Directory, moves: Iterable[str], files: Mapping[str, bytes], removes: Iterable[str] = ()
+) -> None:
     """Move files from `staging` into an output, each in the place of the one of its name, and write small files.
 
     If the process dies meanwhile, `finish_replacing` goes on from there.
@@ -38,11 +40,13 @@ def replace_files(directory: Directory, moves: Iterable[str], files: Mapping[str
     Args:
         moves: names of the files to move.
         files: small files to write when these are moved, by name.
+        removes: names of files to remove then.
 
     Raises:
-        DataError: files cannot be moved or written.
+        DataError: files cannot be moved, written or removed.
     """
-    journal = {"moves": list(moves), "files": {name: data.decode() for name, data in files.items()}}
+    texts = {name: data.decode() for name, data in files.items()}
+    journal = {"moves": list(moves), "files": texts, "removes": list(removes)}
     directory.write(JOURNAL, orjson.dumps(journal))
     finish_replacing(directory)
 
@@ -58,10 +62,11 @@ def finish_replacing(directory: Directory) -> None:
         return
     try:
         journal = orjson.loads(data)
-        moves, files = list(journal["moves"]), dict(journal["files"])
+        moves, files, removes = list(journal["moves"]), dict(journal["files"]), list(journal.get("removes", ()))
     except (ValueError, KeyError, TypeError) as error:
         raise DataError(f"{directory.path(JOURNAL)!r} is damaged; put it back from a copy") from error
     directory.take_over(_staged(directory), moves)
+    directory.remove(removes)
     for name, text in files.items():
         directory.write(name, text.encode())
     directory.remove([JOURNAL])

@@ -28,6 +28,8 @@ from dcurate.tokens.folder import ABOUT, TokenFolder
 from dcurate.tokens.spans import SPANS
 
 _QUARANTINE = f"{META_DIR}/quarantine"
+#: What the table of a folder of files is called.
+_METADATA = "metadata.jsonl"
 #: Settings of `dcurate.CsvWriter` that say how values are written.
 _SIGNS = ("delimiter", "quote", "escape")
 
@@ -73,6 +75,17 @@ class CorpusProduct(ABC):
         """
         return [name], write_without(self.directory, name, rows, staged)
 
+    def removes(self, name: str, rows: Mapping[int, bytes]) -> list[str]:
+        """Return the names of files that go with some documents of a file.
+
+        Args:
+            rows: numbers of the documents.
+
+        Raises:
+            DataError: a file cannot be read.
+        """
+        return []
+
 
 @dataclass
 class RowProduct(CorpusProduct):
@@ -88,6 +101,35 @@ class RowProduct(CorpusProduct):
 
     def rows(self, name: str, compared: ComparedColumns, *, texts: bool) -> Iterator[ComparedRows]:
         return compared_rows(self.directory, name, compared, texts=texts)
+
+
+@dataclass
+class FolderProduct(RowProduct):
+    """Files called ``metadata.jsonl``, with the pictures, sounds or films beside them that their rows name."""
+
+    kind: ClassVar[str] = "folders of files"
+
+    def removes(self, name: str, rows: Mapping[int, bytes]) -> list[str]:
+        named = files_named(self.directory, name)
+        kept = {file for number, file in named.items() if number not in rows}
+        gone = {file for number, file in named.items() if number in rows} - kept - set(self.chosen)
+        return sorted(gone & self._files)
+
+    @cached_property
+    def _files(self) -> set[str]:
+        """The files of the output: a row may name others, elsewhere."""
+        return set(self.directory.files())
+
+
+def files_named(directory: Directory, name: str) -> dict[int, str]:
+    """Return the names of the files beside a ``metadata.jsonl`` that its rows name, by row.
+
+    Raises:
+        DataError: it cannot be read.
+    """
+    folder = name[: -len(_METADATA)]
+    named = ((row.number, row.values.get("file_name")) for row in rows_in(directory, name))
+    return {number: f"{folder}{file}" for number, file in named if isinstance(file, str)}
 
 
 @dataclass
@@ -211,21 +253,30 @@ def products_of(directory: Directory) -> list[CorpusProduct]:
     names = sorted(name for name in directory.files() if not name.rpartition("/")[2].startswith("."))
     _refuse_tables(directory, names)
     shards = shards_beside(names)
-    rows = [name for name in names if is_readable(name) and name not in shards]
+    metadata = [name for name in names if name.rpartition("/")[2] == _METADATA]
+    beside = {file for name in metadata for file in files_named(directory, name).values()}
+    rows = [name for name in names if is_readable(name) and name not in shards and name not in beside]
+    rows = sorted(set(rows) - set(metadata))
     csv = [name for name in names if CSV.matches(name)]
-    others = set(names) - set(rows) - set(csv) - set(shards) - set(shards.values())
+    others = set(names) - set(rows) - set(csv) - set(shards) - set(shards.values()) - set(metadata) - beside
     if others:
         raise DataError(
             f"{directory.url!r} holds {min(others)!r}{f' and {len(others) - 1:,} more' if len(others) > 1 else ''}, "
-            "which are neither rows of JSON Lines, Parquet or CSV, shards of WebDatasetWriter, tokens nor an index of "
-            "duplicates, so documents cannot be taken out of them; move them elsewhere, or leave this output out"
+            "which are neither rows of JSON Lines, Parquet or CSV, files that a metadata.jsonl names, shards of "
+            "WebDatasetWriter, tokens nor an index of duplicates, so documents cannot be taken out of them; move them "
+            "elsewhere, or leave this output out"
         )
     if not names:
         if not is_prepared(directory):
             raise DataError(f"there is nothing in {directory.url!r}; name the output of a run")
         _refuse_begun(directory)
     rows += sorted(name for name in directory.files(_QUARANTINE) if is_readable(name))
-    made = [RowProduct(directory, rows), CsvProduct(directory, csv), ShardProduct(directory, shards)]
+    made = [
+        RowProduct(directory, rows),
+        FolderProduct(directory, metadata),
+        CsvProduct(directory, csv),
+        ShardProduct(directory, shards),
+    ]
     return [product for product in made if product.names()] or made[:1]
 
 

@@ -24,7 +24,7 @@ from dcurate.io.replacing import JOURNAL, discard, finish_replacing, replace_fil
 from dcurate.optouts.copies import DroppedCopies
 from dcurate.optouts.listing import OptOutList
 from dcurate.optouts.near import NearCopies
-from dcurate.optouts.products import TokenProduct, products_of
+from dcurate.optouts.products import FolderProduct, TokenProduct, products_of
 from dcurate.optouts.search import ELSEWHERE, NEAR, OptOutMatches, OptOutSearch, copies_of
 from dcurate.optouts.summaries import reports_after
 from dcurate.runs.load import RecordedRun, read_run
@@ -124,7 +124,9 @@ class OptOutRemoval:
 
     def _put_back(self, output: Directory, rejected: Directory, run: RecordedRun) -> None:
         """Put copies in the places of documents for which a run dropped them."""
-        rows = [matches for matches in self.matches if matches.product.directory is output and matches.product.whole]
+        here = [matches for matches in self.matches if matches.product.directory is output and matches.product.whole]
+        # The files of dropped copies are not kept.
+        rows = [matches for matches in here if not isinstance(matches.product, FolderProduct)]
         [dropped] = [matches for matches in self.matches if matches.product.directory is rejected]
         places = {match.id: match for matches in rows for match in matches.all() if match.id is not None}
         before = {copy["of"]: copy["id"] for receipt in receipts(output) for copy in receipt.get("put_back", ())}
@@ -142,13 +144,14 @@ class OptOutRemoval:
     def _replace(self, directory: Directory, parts: Sequence[OptOutMatches], gone: set[str]) -> None:
         """Replace the files of one output, and leave its receipt and the list there."""
         staged = staging(directory)
-        moves: list[str] = []
+        moves, removes = list[str](), list[str]()
         nbytes = 0
         try:
             for matches in parts:
                 for name, rows in () if isinstance(matches.product, TokenProduct) else matches.written().items():
                     names, written = matches.product.write(name, rows, staged)
                     moves, nbytes = [*moves, *names], nbytes + written
+                    removes += matches.product.removes(name, rows)
             standing = _with_ids(self.wanted.optouts, gone - self._known_by_columns(directory, parts))
             kinds = (isinstance(matches.product, TokenProduct) or matches.product.whole for matches in parts)
             is_written_to = directory not in self._rejected and any(kinds)
@@ -163,7 +166,8 @@ class OptOutRemoval:
             if receipt["removed"]:
                 files = reports_after(directory, self.wanted.optouts, gone, removal_sentence(receipt))
             self._bytes += nbytes
-            replace_files(directory, moves, {**files, _receipt_name(directory, receipt): orjson.dumps(receipt)})
+            files[_receipt_name(directory, receipt)] = orjson.dumps(receipt)
+            replace_files(directory, moves, files, removes)
         except DataError as error:
             if not directory.has(JOURNAL):
                 discard(directory)

@@ -66,6 +66,28 @@ def test_rows_of_a_removal_that_is_killed_at_any_moment_are_old_or_new_and_then_
     assert number > 20
 
 
+def test_files_of_rows_are_removed_by_the_next_removal_whenever_one_is_killed(tmp_path: Path) -> None:
+    old = tmp_path / "old"
+    old.mkdir()
+    list_of(old / "metadata.jsonl", *({**row, "file_name": f"{row['id']}.wav"} for row in rows_of(10)))
+    for row in rows_of(10):
+        (old / f"{row['id']}.wav").write_bytes(row["text"].encode())
+    kept = {f"{row['id']}.wav" for row in rows_of(10) if "site2" not in row["url"]}
+    ended, number = False, 1
+    while not ended:
+        work = tmp_path / "work"
+        shutil.rmtree(work, ignore_errors=True)
+        shutil.copytree(old, work / "out")
+        path = list_of(work / "list.jsonl", {"domain": "site2.example.com"})
+        ended = run_forked([*_PROGRAM, number, path, work / "out"]) == 0
+        remove(path, work / "out")
+        left = data(work / "out")
+        assert left.keys() == kept | {"metadata.jsonl"}, number
+        assert len(left["metadata.jsonl"].splitlines()) == len(kept)
+        number += _STEP
+    assert number > 10
+
+
 def test_tokens_are_rid_of_documents_whose_rows_went_before_a_kill(tokenizer: str, tmp_path: Path) -> None:
     source = write(tmp_path / "in", rows_of(24), files=1)
     run(source, JsonlWriter(str(tmp_path / "rows")))

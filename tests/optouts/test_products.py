@@ -31,6 +31,7 @@ from dcurate import (
     WebDatasetWriter,
     read_run,
 )
+from dcurate.audio import AudioFolderWriter
 from dcurate.core.batch import Rejection
 from dcurate.core.stage import Stage
 from dcurate.fs.compression import ending_of, unpack
@@ -42,6 +43,7 @@ from dcurate.text import WordCountFilter
 from dcurate.tokens.check import verify
 from dcurate.tokens.folder import TokenFolder
 from dcurate.tokens.tokenizer import TokenizerSource
+from dcurate.video import VideoFolderWriter
 from dcurate_testing.token_files import read_tokens
 from tests.optouts.conftest import data, lines_of, list_of, remove, rows_of, run, write
 
@@ -186,6 +188,61 @@ def test_shards_are_to_the_byte_those_of_a_run_without_the_samples(compression: 
     assert isinstance(batch, DocumentBatch)
     keys = batch.to_arrow()["__key__"].to_pylist()
     assert keys == [row["id"] for row in without(rows_of(40))]
+
+
+@pytest.mark.parametrize("writer", [AudioFolderWriter, VideoFolderWriter])
+def test_folders_of_files_are_those_of_a_run_without_the_documents(writer: Any, tmp_path: Path) -> None:
+    def folders(rows: list[dict[str, Any]], path: Path) -> None:
+        columns: dict[str, list[Any]] = {name: [row[name] for row in rows] for name in rows[0]}
+        columns |= {"file_name": [f"{row['id'][-1]}/{row['id']}.wav" for row in rows]}
+        columns |= {"bytes": [row["text"].encode() for row in rows]}
+        batch = DocumentBatch(data=pa.table(columns), key=BatchKey("all"))
+        stages = [writer(str(path), max_rows_per_file=9)]
+        Pipeline("write", stages=stages).run(InlineExecutor(), initial_tasks=[batch], observers=[])
+
+    rows = rows_of(36)
+    folders(rows, tmp_path / "out")
+    receipt = remove(list_of(tmp_path / "list.jsonl", GONE), tmp_path / "out")
+    assert (receipt["documents"], receipt["products"][0]["product"]) == (7, "folders of files")
+    left = data(tmp_path / "out")
+    names = [name for name in left if name.endswith("metadata.jsonl")]
+    assert len(names) == 4
+    kept = [json.loads(line) for name in names for line in left[name].splitlines()]
+    assert sorted(row["id"] for row in kept) == sorted(row["id"] for row in without(rows))
+    folders(without(rows), tmp_path / "fresh")
+    fresh = data(tmp_path / "fresh")
+    media, wanted = ({Path(name).name: files[name] for name in files if ".wav" in name} for files in (left, fresh))
+    assert media == wanted
+    assert remove(list_of(tmp_path / "list.jsonl", GONE), tmp_path / "out")["documents"] == 0
+
+
+def test_a_file_that_other_rows_name_stays_and_one_that_no_row_names_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    folder.mkdir()
+    rows = [{"file_name": "a.wav", "id": "a1"}, {"file_name": "a.wav", "id": "a2"}, {"file_name": "b.wav", "id": "b"}]
+    list_of(folder / "metadata.jsonl", *rows)
+    for name in ("a.wav", "b.wav"):
+        (folder / name).write_bytes(b"sound")
+    listed = list_of(tmp_path / "list.jsonl", {"id": "a1"}, {"id": "b"})
+    (folder / "c.wav").write_bytes(b"sound")
+    with pytest.raises(DataError, match="which are neither"):
+        remove(listed, folder)
+    (folder / "c.wav").unlink()
+    assert remove(listed, folder)["documents"] == 2
+    assert sorted(data(folder)) == ["a.wav", "metadata.jsonl"]
+
+
+@pytest.mark.parametrize(
+    "name", ["../other.wav", "x/../../other.wav", "{}/other.wav", "metadata.jsonl", "", "gone.wav"]
+)
+def test_files_elsewhere_that_a_row_names_stay(name: str, tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    folder.mkdir()
+    (tmp_path / "other.wav").write_bytes(b"sound")
+    list_of(folder / "metadata.jsonl", {"file_name": name.format(tmp_path), "id": "a"}, {"id": "b"})
+    assert remove(list_of(tmp_path / "list.jsonl", {"id": "a"}), folder)["documents"] == 1
+    assert (tmp_path / "other.wav").exists()
+    assert lines_of(folder) == [b'{"id": "b"}']
 
 
 @pytest.mark.parametrize("settings", [{}, {"format": "mds"}, {"packing": "best_fit", "sequence_length": 64}])
