@@ -260,9 +260,14 @@ class FileWriter(SinkStage[DocumentBatch]):
         gone = self._removed.named(table, self.fields)
         if not gone:
             return table, ()
+        gone = self._together(table, gone)
         kept = rows_but(table, gone)
         nbytes = max(0, table.nbytes - kept.nbytes)
         return kept, (Rejection(self.name, REASON, len(gone), nbytes, None),)
+
+    def _together(self, table: pa.Table, rows: set[int]) -> set[int]:
+        """The rows that go with some: of the same document."""
+        return rows
 
     def _lost(self, table: pa.Table) -> dict[str, int]:
         """Count the values that the format cannot hold, by sentence for the report."""

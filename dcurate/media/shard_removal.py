@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -26,6 +26,16 @@ from dcurate.media.webdataset_writer import end_of_archive
 _NAMES = ("member", KEY, "file_name")
 
 
+def is_shard(name: str) -> bool:
+    """Whether a file of this name is a shard of WebDataset, plain or compressed.
+
+    Examples:
+        >>> is_shard("a.tar"), is_shard("a.tar.gz"), is_shard("a.parquet")
+        (True, True, False)
+    """
+    return name[: len(name) - len(ending_of(name))].endswith(".tar")
+
+
 def shards_beside(names: Collection[str]) -> dict[str, str]:
     """Return the shards among files, by the name of the table that is beside each.
 
@@ -35,7 +45,7 @@ def shards_beside(names: Collection[str]) -> dict[str, str]:
     """
     known = set(names)
     shards = {name: f"{name[: len(name) - len(ending_of(name))].removesuffix('.tar')}.parquet" for name in known}
-    tars = {name for name in known if name[: len(name) - len(ending_of(name))].endswith(".tar")}
+    tars = set(filter(is_shard, known))
     return {table: shard for shard, table in sorted(shards.items()) if shard in tars and table in known}
 
 
@@ -59,23 +69,32 @@ def write_shard_without(directory: Directory, table: str, shard: str, rows: Coll
     if missing is not None:
         raise DataError(f"{directory.path(table)!r}, row {missing}, does not name a sample; write the shard again")
     gone = {keys[row] for row in rows}
-    stretches = list(_stretches(directory, shard))
+    stretches = list(stretches_of(directory, shard))
     in_shard = {stretch.key for stretch in stretches}
     if gone - in_shard and in_shard - set(keys):  # else the sample has no members
         raise DataError(f"{directory.path(shard)!r} has samples that its table does not name; write the shard again")
     removed = [stretch for stretch in stretches if stretch.key in gone]
-    written = _copy(directory, shard, [stretch for stretch in stretches if stretch.key not in gone], staged)
+    written = copy_stretches(directory, shard, [stretch for stretch in stretches if stretch.key not in gone], staged)
     return written + write_without(
         directory, table, dict.fromkeys(rows, b""), staged, lambda kept: _moved(kept, removed)
     )
 
 
-class _Stretch(NamedTuple):
-    """The bytes of a member with its headers, in the unpacked archive, and the key of its sample."""
+class Stretch(NamedTuple):
+    """The bytes of a member with its headers, in the unpacked archive, and the key of its sample.
+
+    Args:
+        begin, end: its first byte, and one past its last.
+        key: key of its sample.
+        suffix: what follows the key.
+        content: content, where it was asked for.
+    """
 
     begin: int
     end: int
     key: str
+    suffix: str = ""
+    content: bytes | None = None
 
 
 def _keys(directory: Directory, table: str) -> list[str | None]:
@@ -90,17 +109,27 @@ def _keys(directory: Directory, table: str) -> list[str | None]:
     ]
 
 
-def _stretches(directory: Directory, shard: str) -> Iterator[_Stretch]:
+def stretches_of(
+    directory: Directory, shard: str, wants: Callable[[str, int], bool] = lambda suffix, size: False
+) -> Iterator[Stretch]:
+    """Yield the members of a shard.
+
+    Args:
+        wants: whether the content of a file of this suffix and size is read.
+
+    Raises:
+        DataError: the shard cannot be read.
+    """
     store, path = open_store(directory.path(shard), directory.options)
     with storage_errors("read", directory.path(shard)), tar.opened(store, path, int(store.size(path))) as window:
-        for member in tar.walk(window):
+        for member in tar.walk(window, wants=lambda name, size: wants(sample_of(name)[1], size)):
             if not isinstance(member, tar.Member) or member.held < member.size:
                 raise DataError(f"{directory.path(shard)!r} is damaged; put it back from a copy, or delete it")
             end = member.offset + -(-member.size // BLOCK) * BLOCK
-            yield _Stretch(member.begin, end, sample_of(member.name)[0])
+            yield Stretch(member.begin, end, *sample_of(member.name), member.content)
 
 
-def _copy(directory: Directory, shard: str, kept: Sequence[_Stretch], staged: Directory) -> int:
+def copy_stretches(directory: Directory, shard: str, kept: Sequence[Stretch], staged: Directory) -> int:
     """Write an archive of these members; return its bytes."""
     path, ending = directory.path(shard), ending_of(shard)
     store, place = open_store(path, directory.options)
@@ -121,10 +150,12 @@ def _copy(directory: Directory, shard: str, kept: Sequence[_Stretch], staged: Di
         return file.tell()
 
 
-def _moved(rows: pa.Table, removed: Sequence[_Stretch]) -> pa.Table:
+def _moved(rows: pa.Table, removed: Sequence[Stretch]) -> pa.Table:
     """The rows with the places of their files after members before them were removed."""
     begins = np.array([stretch.begin for stretch in removed], np.int64)
-    before: npt.NDArray[np.int64] = np.concatenate([[0], np.cumsum([end - begin for begin, end, _ in removed])])
+    before: npt.NDArray[np.int64] = np.concatenate(
+        [[0], np.cumsum([stretch.end - stretch.begin for stretch in removed])]
+    )
     offsets = rows["offset"].to_pylist()
     moved = [None if at is None else at - int(before[begins.searchsorted(at)]) for at in offsets]
     place = rows.schema.get_field_index("offset")

@@ -16,18 +16,22 @@ from dcurate.fs.stores import META_DIR, Directory
 from dcurate.groups.forgetting import ids_in_index, index_files, write_forgotten
 from dcurate.io.csv_removal import compared_records, write_without_records
 from dcurate.io.csv_rows import Dialect
-from dcurate.io.files import CSV
+from dcurate.io.files import CSV, PARQUET
 from dcurate.io.optouts import ComparedColumns
 from dcurate.io.output import ROUNDS, is_prepared
+from dcurate.io.parquet_stream import opened_parquet
 from dcurate.io.row_removal import ComparedRows, compared_rows, write_without
 from dcurate.io.rows import is_readable, rows_in
 from dcurate.io.tables import LOGS, table_at
-from dcurate.media.shard_removal import shards_beside, write_shard_without
+from dcurate.media.sample_removal import compared_samples, write_without_samples
+from dcurate.media.shard_removal import is_shard, shards_beside, write_shard_without
 from dcurate.runs.load import read_run
 from dcurate.tokens.folder import ABOUT, TokenFolder
 from dcurate.tokens.spans import SPANS
 
 _QUARANTINE = f"{META_DIR}/quarantine"
+#: Columns of interleaved documents, of which each has several rows.
+_INTERLEAVED = frozenset(("sample_id", "position", "modality"))
 #: What the table of a folder of files is called.
 _METADATA = "metadata.jsonl"
 #: Settings of `dcurate.CsvWriter` that say how values are written.
@@ -75,6 +79,14 @@ class CorpusProduct(ABC):
         """
         return [name], write_without(self.directory, name, rows, staged)
 
+    def samples(self, name: str) -> Sequence[Any] | None:
+        """Return the sample that each row of a file is a part of, where documents have several rows; else None.
+
+        Raises:
+            DataError: it cannot be read.
+        """
+        return None
+
     def removes(self, name: str, rows: Mapping[int, bytes]) -> list[str]:
         """Return the names of files that go with some documents of a file.
 
@@ -101,6 +113,15 @@ class RowProduct(CorpusProduct):
 
     def rows(self, name: str, compared: ComparedColumns, *, texts: bool) -> Iterator[ComparedRows]:
         return compared_rows(self.directory, name, compared, texts=texts)
+
+    def samples(self, name: str) -> Sequence[Any] | None:
+        if not PARQUET.matches(name):
+            return None
+        with opened_parquet(self.directory, name) as file:
+            if not set(file.schema_arrow.names) >= _INTERLEAVED:
+                return None
+            samples: list[Any] = file.read(columns=["sample_id"], use_threads=False).column(0).to_pylist()
+            return samples
 
 
 @dataclass
@@ -201,6 +222,25 @@ class ShardProduct(CorpusProduct):
 
 
 @dataclass
+class SampleProduct(CorpusProduct):
+    """Shards of WebDataset without tables: samples are known by their records and keys."""
+
+    chosen: Sequence[str] = ()
+
+    kind: ClassVar[str] = "samples"
+    whole: ClassVar[bool] = True
+
+    def names(self) -> Sequence[str]:
+        return self.chosen
+
+    def rows(self, name: str, compared: ComparedColumns, *, texts: bool) -> Iterator[ComparedRows]:
+        return compared_samples(self.directory, name, compared, texts=texts)
+
+    def write(self, name: str, rows: Mapping[int, bytes], staged: Directory) -> tuple[list[str], int]:
+        return [name], write_without_samples(self.directory, name, rows, staged)
+
+
+@dataclass
 class IndexProduct(CorpusProduct):
     """An index of the documents that earlier runs have seen; it knows ids."""
 
@@ -258,12 +298,13 @@ def products_of(directory: Directory) -> list[CorpusProduct]:
     rows = [name for name in names if is_readable(name) and name not in shards and name not in beside]
     rows = sorted(set(rows) - set(metadata))
     csv = [name for name in names if CSV.matches(name)]
-    others = set(names) - set(rows) - set(csv) - set(shards) - set(shards.values()) - set(metadata) - beside
+    tars = [name for name in names if is_shard(name) and name not in beside and name not in shards.values()]
+    others = set(names) - set(rows) - set(csv) - set(tars) - set(shards) - set(shards.values()) - set(metadata) - beside
     if others:
         raise DataError(
             f"{directory.url!r} holds {min(others)!r}{f' and {len(others) - 1:,} more' if len(others) > 1 else ''}, "
             "which are neither rows of JSON Lines, Parquet or CSV, files that a metadata.jsonl names, shards of "
-            "WebDatasetWriter, tokens nor an index of duplicates, so documents cannot be taken out of them; move them "
+            "WebDataset, tokens nor an index of duplicates, so documents cannot be taken out of them; move them "
             "elsewhere, or leave this output out"
         )
     if not names:
@@ -276,6 +317,7 @@ def products_of(directory: Directory) -> list[CorpusProduct]:
         FolderProduct(directory, metadata),
         CsvProduct(directory, csv),
         ShardProduct(directory, shards),
+        SampleProduct(directory, tars),
     ]
     return [product for product in made if product.names()] or made[:1]
 
@@ -288,7 +330,7 @@ def has_rows(product: CorpusProduct) -> bool:
     """
     if isinstance(product, RowProduct | ShardProduct):
         return any(next(rows_in(product.directory, name), None) is not None for name in product.names())
-    if isinstance(product, CsvProduct):
+    if isinstance(product, CsvProduct | SampleProduct):
         found = (product.rows(name, ComparedColumns(), texts=False) for name in product.names())
         return any(rows.numbers for parts in found for rows in parts)
     return bool(product.names())

@@ -222,11 +222,12 @@ class OptOutRemoval:
 
 def _counts(matches: OptOutMatches) -> dict[str, Any]:
     by_id = isinstance(matches.product, TokenProduct)  # whose documents may be in several places
+    places = {match.id if by_id else (match.file, match.row) for match in matches.all()}
     return {
         "product": matches.product.kind,
         "files": len(matches.product.names()),
         "written": len(matches.files),
-        "documents": len({match.id if by_id else (match.file, match.row) for match in matches.all()}),
+        "documents": len(places) - matches.further,
         "by": dict(Counter(match.by for match in matches.all())),
     }
 

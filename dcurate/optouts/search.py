@@ -47,16 +47,32 @@ class OptOutMatches:
         files: the documents, by file and row.
         compared: what its documents are known by.
         lines: lines in the place of rows, by file and row, see `dcurate.optouts.copies`.
+        further: rows of documents besides the first of each.
     """
 
     product: CorpusProduct
     files: dict[str, dict[int, OptOutMatch]] = field(default_factory=dict)
     compared: set[str] = field(default_factory=set)
     lines: dict[str, dict[int, bytes]] = field(default_factory=dict)
+    further: int = 0
 
     def add(self, match: OptOutMatch) -> None:
         """Add a document, if it is not known yet."""
         self.files.setdefault(match.file, {}).setdefault(match.row, match)
+
+    def add_samples(self) -> None:
+        """Add the other rows of documents that have several.
+
+        Raises:
+            DataError: a file cannot be read.
+        """
+        for name in list(self.files):
+            samples = self.product.samples(name) or ()
+            gone = {samples[row]: match for row, match in self.files[name].items()} if samples else {}
+            for row, sample in enumerate(samples):
+                if sample in gone:
+                    self.add(gone[sample]._replace(row=row))
+            self.further += len(self.files[name]) - len(gone) if samples else 0
 
     def all(self) -> Iterator[OptOutMatch]:
         """Yield the documents in the order of files and rows."""
@@ -122,6 +138,7 @@ class OptOutSearch:
             ids = set[str]().union(*before, *(product.ids for product in made if product is not matches))
             self._elsewhere(matches, ids - matches.ids)
         for matches in made:
+            matches.add_samples()
             self._check(matches, alone=len(made) == 1 and not any(known.values()))
         return made
 

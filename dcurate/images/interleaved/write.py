@@ -163,6 +163,12 @@ class _InterleavedWriter(FileWriter):
                 hint = "give the reader max_batch_bytes= for smaller files"
                 raise PipelineError(f"{self.name}: {name} would cut samples; leave it out; {hint}")
 
+    def _together(self, table: pa.Table, rows: set[int]) -> set[int]:
+        """All rows of the samples: a URL or text is in one row of them."""
+        samples = table["sample_id"].to_pylist()
+        gone = {samples[row] for row in rows}
+        return {row for row, sample in enumerate(samples) if sample in gone}
+
     def _images(self, table: pa.Table) -> Materialised:
         return Materialised(table, self.on_materialize_error, self.storage_options, self.name)
 
@@ -229,9 +235,10 @@ class InterleavedWebDatasetWriter(_InterleavedWriter):
         """
         if task.key is None:
             raise PipelineError(f"{self.name}: the batch has no key; give it one: DocumentBatch(key=BatchKey('name'))")
-        images = self._images(self._chosen(task.to_arrow()))
+        rows, removed = self._without_removed(task.to_arrow())
+        images = self._images(self._chosen(rows))
         parts = tuple(self._write_samples(images, task.key, ""))
-        return FileGroup(key=task.key, parts=parts, rejections=images.rejections)
+        return FileGroup(key=task.key, parts=parts, rejections=(*removed, *images.rejections))
 
     def _write(self, table: pa.Table, key: BatchKey, folder: str) -> Iterator[FilePart]:
         yield from self._write_samples(self._images(table), key, folder)
