@@ -78,7 +78,7 @@ class DirectoryRejections:
         """The rows but those that were removed on request."""
         urls = dict.fromkeys([url] if self.output is None else [url, self.output])
         lists = self._removed.setdefault(
-            url, StandingLists([Directory(one, self.storage_options or {}) for one in urls])
+            url, StandingLists([Directory(place, self.storage_options or {}) for place in urls])
         )
         if not lists.lists:
             return rejection

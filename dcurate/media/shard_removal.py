@@ -80,7 +80,7 @@ def write_shard_without(directory: Directory, table: str, shard: str, rows: Coll
     )
 
 
-class Stretch(NamedTuple):
+class MemberStretch(NamedTuple):
     """The bytes of a member with its headers, in the unpacked archive, and the key of its sample.
 
     Args:
@@ -111,7 +111,7 @@ def _keys(directory: Directory, table: str) -> list[str | None]:
 
 def stretches_of(
     directory: Directory, shard: str, wants: Callable[[str, int], bool] = lambda suffix, size: False
-) -> Iterator[Stretch]:
+) -> Iterator[MemberStretch]:
     """Yield the members of a shard.
 
     Args:
@@ -126,10 +126,10 @@ def stretches_of(
             if not isinstance(member, tar.Member) or member.held < member.size:
                 raise DataError(f"{directory.path(shard)!r} is damaged; put it back from a copy, or delete it")
             end = member.offset + -(-member.size // BLOCK) * BLOCK
-            yield Stretch(member.begin, end, *sample_of(member.name), member.content)
+            yield MemberStretch(member.begin, end, *sample_of(member.name), member.content)
 
 
-def copy_stretches(directory: Directory, shard: str, kept: Sequence[Stretch], staged: Directory) -> int:
+def copy_stretches(directory: Directory, shard: str, kept: Sequence[MemberStretch], staged: Directory) -> int:
     """Write an archive of these members; return its bytes."""
     path, ending = directory.path(shard), ending_of(shard)
     store, place = open_store(path, directory.options)
@@ -150,7 +150,7 @@ def copy_stretches(directory: Directory, shard: str, kept: Sequence[Stretch], st
         return file.tell()
 
 
-def _moved(rows: pa.Table, removed: Sequence[Stretch]) -> pa.Table:
+def _moved(rows: pa.Table, removed: Sequence[MemberStretch]) -> pa.Table:
     """The rows with the places of their files after members before them were removed."""
     begins = np.array([stretch.begin for stretch in removed], np.int64)
     before: npt.NDArray[np.int64] = np.concatenate(

@@ -331,8 +331,8 @@ def has_rows(product: CorpusProduct) -> bool:
     if isinstance(product, RowProduct | ShardProduct):
         return any(next(rows_in(product.directory, name), None) is not None for name in product.names())
     if isinstance(product, CsvProduct | SampleProduct):
-        found = (product.rows(name, ComparedColumns(), texts=False) for name in product.names())
-        return any(rows.numbers for parts in found for rows in parts)
+        parts = (product.rows(name, ComparedColumns(), texts=False) for name in product.names())
+        return any(rows.numbers for pieces in parts for rows in pieces)
     return bool(product.names())
 
 

@@ -21,7 +21,7 @@ _LONGEST_PATH = 2**14
 _PATH_THEN_VALUE = re.compile(r"(/[^ \t]*)?[ \t]*(.*)", re.DOTALL)
 
 
-class Answer(NamedTuple):
+class RuleAnswer(NamedTuple):
     """What a rule says that matches a path: the length of its pattern, and whether it allows; the larger one counts."""
 
     length: int
@@ -37,36 +37,36 @@ class PathRules:
 
     def __init__(self) -> None:
         self._plain: dict[int, dict[str, bool]] = {}
-        self._others: dict[str, bool] = {}
+        self._wild: dict[str, bool] = {}
         self._sorted: tuple[list[int], list[tuple[str, bool]]] | None = None
-        self._last: tuple[str, Answer | None] | None = None
+        self._last: tuple[str, RuleAnswer | None] | None = None
 
     def __bool__(self) -> bool:
-        return bool(self._plain or self._others)
+        return bool(self._plain or self._wild)
 
     def add(self, pattern: str, *, allows: bool) -> None:
         """Add a rule; of two with the same pattern the one that allows counts."""
         is_plain = "*" not in pattern and not pattern.endswith("$")
-        rules = self._plain.setdefault(len(pattern), {}) if is_plain else self._others
+        rules = self._plain.setdefault(len(pattern), {}) if is_plain else self._wild
         rules[pattern] = allows or rules.get(pattern, False)
         self._sorted = self._last = None
 
-    def answer(self, path: str) -> Answer | None:
+    def answer(self, path: str) -> RuleAnswer | None:
         """Return what the longest rule says that matches a path; None if none does."""
         last = self._last  # threads share the rules
         if last is None or last[0] != path:
             self._last = last = path, self._answer(path)
         return last[1]
 
-    def _answer(self, path: str) -> Answer | None:
+    def _answer(self, path: str) -> RuleAnswer | None:
         if self._sorted is None:
-            others = sorted(self._others.items(), key=lambda rule: (len(rule[0]), rule[1]), reverse=True)
-            self._sorted = sorted(self._plain, reverse=True), others
-        lengths, others = self._sorted
+            wild = sorted(self._wild.items(), key=lambda rule: (len(rule[0]), rule[1]), reverse=True)
+            self._sorted = sorted(self._plain, reverse=True), wild
+        lengths, wild = self._sorted
         allowed = ((length, self._plain[length].get(path[:length])) for length in lengths if length <= len(path))
-        best = next((Answer(length, allows) for length, allows in allowed if allows is not None), None)
-        for pattern, allows in others:
-            answer = Answer(len(pattern), allows)
+        best = next((RuleAnswer(length, allows) for length, allows in allowed if allows is not None), None)
+        for pattern, allows in wild:
+            answer = RuleAnswer(len(pattern), allows)
             if best is not None and answer <= best:
                 break
             if matches(pattern, path):
