@@ -13,7 +13,10 @@ from dcurate.frames.columns import column_of, optional_values, with_texts_each
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.text import encodable
 from dcurate.io.files import is_names
-from dcurate.media.refs import with_columns
+from dcurate.isolate.errors import MediaFault
+from dcurate.media.contents import contents, recordings_of
+from dcurate.media.refs import REF, has_bytes, quarantined, with_columns
+from dcurate.media.rows import row_refs
 from dcurate.rights.files import of_file
 from dcurate.rights.licence_texts import stated_licences
 from dcurate.rights.licences import is_known
@@ -52,6 +55,7 @@ class _Sources(NamedTuple):
     rsl: str | None
     file: bytes | None
     licence: Any
+    referred: RightsSignals | None
 
 
 @dataclass
@@ -83,7 +87,8 @@ class FindRights(ProcessingStage[DocumentBatch, DocumentBatch]):
         robots_field: the column with robots.txt of the host, of which 500 KiB are read.
         tdmrep_field: the column with ``/.well-known/tdmrep.json`` of the host.
         rsl_field: the column with a document of RSL that is for the page.
-        file_field: the column with the bytes of a file of any kind, such as an image, whose metadata are read.
+        file_field: the column with the bytes of a file of any kind, such as an image, whose metadata are read. Files
+            that rows refer to, as those of `MediaReader`, are fetched; rows whose file cannot be go to quarantine.
         licence_field: the column with a licence, as rows of code have it: an SPDX identifier or expression, an address,
             the text of a licence, or a list of these.
         charset_field: the column with the charset that the server declared.
@@ -91,7 +96,7 @@ class FindRights(ProcessingStage[DocumentBatch, DocumentBatch]):
             Null is HTML.
         robots_path: Parquet files that `RobotsFiles` wrote, with robots.txt by host, for rows without
             ``robots_field``. Each process holds them in memory, compressed, and refuses more than 4 GiB.
-        storage_options: fsspec's, for these files.
+        storage_options: fsspec's, for these files and those that rows refer to.
         agent: name of the crawler that fetched the pages, whose rules of robots.txt count.
         train_tags: directives of robots that forbid training; add ``"noimageai"`` for rows of images.
         prefix: comes before the name of every column.
@@ -160,20 +165,22 @@ class FindRights(ProcessingStage[DocumentBatch, DocumentBatch]):
         return ["data"], []
 
     def optional_inputs(self) -> Sequence[str]:
-        return [self.url_field, *self._said_in(), self.charset_field, self.mime_type_field]
+        return [self.url_field, *self._said_in(), REF, self.charset_field, self.mime_type_field]
 
     def outputs(self) -> Spec:
         return ["data"], [f"{self.prefix}{name}" for name in ("train", "search", "licences", "conflict", "signals")]
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
         table = DocumentBatch.given(task).to_arrow()
-        if table.num_rows and self.robots_path is None and not set(self._said_in()) & set(table.column_names):
+        if table.num_rows and self.robots_path is None and not {*self._said_in(), REF} & set(table.column_names):
             raise DataError(
                 f"{self.name}: the rows have none of the columns {listed(self._said_in())}; name the one that they "
                 "have with html_field=, or read it with WarcReader(fields=[..., 'http_headers', 'content'])"
             )
         tags = frozenset(tag.lower() for tag in self.train_tags)
-        signals = [signals_of(row, self.agent, tags) for row in self._rows(table)]
+        referred, faults = self._referred(table)
+        sources = (source._replace(referred=referred.get(row)) for row, source in enumerate(self._rows(table)))
+        signals = [signals_of(source, self.agent, tags) for source in sources]
         verdicts = [verdict_of(row.signals) for row in signals]
         licences = [[encodable(text) for text in dict.fromkeys(row.licences)][:MOST] for row in signals]
         train, search, conflict = ([getattr(verdict, name) for verdict in verdicts] for name in RightsVerdict._fields)
@@ -181,7 +188,31 @@ class FindRights(ProcessingStage[DocumentBatch, DocumentBatch]):
         table = with_texts_each(table, f"{self.prefix}licences", licences)
         table = with_columns(table, {f"{self.prefix}conflict": ("bool", conflict)})
         table = with_texts_each(table, f"{self.prefix}signals", [shown(row.signals) for row in signals])
-        return replace(task, data=table, found=_counts(signals, licences, verdicts))
+        counted = [
+            row for number, row in enumerate(zip(signals, licences, verdicts, strict=True)) if number not in faults
+        ]
+        made = replace(task, data=table)
+        return replace(quarantined(made, faults, self.name) if faults else made, found=_counts(counted))
+
+    def _referred(self, table: Any) -> tuple[dict[int, RightsSignals], dict[int, MediaFault]]:
+        """What the files say that rows refer to, by row, and the rows whose files cannot be fetched."""
+        if REF not in table.column_names:
+            return {}, {}
+        urls = _texts(table, self.url_field)
+        refs, here = row_refs(table), has_bytes(table)
+        first = recordings_of(refs, here)
+        chosen = [row for row in sorted(set(first)) if refs[row] is not None and not here[row]]
+        signals: dict[int, RightsSignals] = {}
+        faults: dict[int, MediaFault] = {}
+        for row, data in zip(chosen, contents(table, chosen, self.storage_options), strict=True):
+            if isinstance(data, MediaFault):
+                faults[row] = data
+            else:
+                signals[row] = of_file(data, urls[row] or "")
+        return (
+            {row: signals[source] for row, source in enumerate(first) if source in signals},
+            {row: faults[source] for row, source in enumerate(first) if source in faults},
+        )
 
     def _rows(self, table: Any) -> Iterator[_Sources]:
         urls = _texts(table, self.url_field)
@@ -200,6 +231,7 @@ class FindRights(ProcessingStage[DocumentBatch, DocumentBatch]):
             _texts(table, self.rsl_field),
             optional_values(table, self.file_field),
             optional_values(table, self.licence_field),
+            [None] * table.num_rows,
         )
         return (_Sources(*row) for row in zip(*columns, strict=True))
 
@@ -223,6 +255,7 @@ def signals_of(row: _Sources, agent: str, train_tags: frozenset[str]) -> RightsS
     if row.page and is_page:
         parts.append(of_page(rights_tags(row.page, row.charset, agent), url, agent, train_tags))
     parts += [of_file(data, url) for data in (None if is_page else row.page, row.file) if isinstance(data, bytes)]
+    parts += [row.referred] if row.referred is not None else []
     signals = [signal for part in parts for signal in part.signals]
     if row.robots or row.tdmrep or row.rsl:
         host, path = host_and_path(url)
@@ -253,12 +286,10 @@ def licence_kind(licence: str) -> str:
     return f"licence {licence}" if len(names) <= 2 and all(map(is_known, names)) else "licence of another kind"
 
 
-def _counts(
-    rows: Iterable[RightsSignals], licences: Iterable[list[str]], verdicts: Iterable[RightsVerdict]
-) -> Counter[str]:
+def _counts(rows: Iterable[tuple[RightsSignals, list[str], RightsVerdict]]) -> Counter[str]:
     """Numbers of rows by places of signals, licences and verdicts."""
     counts: Counter[str] = Counter()
-    for row, names, verdict in zip(rows, licences, verdicts, strict=True):
+    for row, names, verdict in rows:
         counts.update({signal.place for signal in row.signals})
         counts.update({licence_kind(name) for name in names})
         for use in ("train", "search"):

@@ -3,6 +3,7 @@
 import io
 import struct
 import zlib
+from pathlib import Path
 from typing import Any
 
 import av
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from PIL import Image, IptcImagePlugin
 from PIL.PngImagePlugin import PngInfo
 
-from dcurate import DocumentBatch
+from dcurate import DocumentBatch, InlineExecutor, MediaReader, Pipeline
 from dcurate.rights import FindRights
 from dcurate.rights.c2pa import mining_entries
 from dcurate.rights.files import of_file
@@ -176,6 +177,18 @@ def test_notices_in_sounds_and_films_are_read(kind: str) -> None:
         assert row["rights_signals"] == ["file text: RIFF Copyright A. Bee"]
     else:
         assert row["rights_licences"] == ["CC-BY-SA-4.0"]
+
+
+def test_files_that_rows_refer_to_are_fetched_once_and_those_that_are_gone_go_to_quarantine(tmp_path: Path) -> None:
+    for name, file in (("a.jpg", picture("JPEG", xmp=PROHIBITED)), ("b.png", picture("PNG")), ("c.png", b"")):
+        (tmp_path / name).write_bytes(file)
+    (batch,) = Pipeline("read", stages=[MediaReader(str(tmp_path))]).run(InlineExecutor(), observers=[])
+    assert isinstance(batch, DocumentBatch)
+    (tmp_path / "b.png").unlink()
+    made = FindRights().process(batch)
+    assert made.to_arrow()["rights_train"].to_pylist() == [False, None]
+    assert [(gone.fault, gone.rows) for gone in made.rejections] == [(True, 1)]
+    assert made.found["file XMP"] == 1
 
 
 def box(kind: bytes, content: bytes) -> bytes:
