@@ -186,6 +186,11 @@ class PageReader:
         self._footnotes.finish(self.page)
         return self.page
 
+    @property
+    def is_too_deep(self) -> bool:
+        """Whether elements are nested deeper than `DEEPEST`."""
+        return len(self._actions) > DEEPEST or self._within_depth > DEEPEST
+
     def _at_end(self, action: Callable[[], None]) -> None:
         before = self._actions[-1]
         self._actions[-1] = action if before is None else (action, before)

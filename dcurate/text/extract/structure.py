@@ -24,7 +24,7 @@ from dcurate.text.extract.threads import posts_of, turns_in
 from dcurate.text.extract.writer import written
 
 _Reader = TypeVar("_Reader", bound=PageReader)
-#: Bytes that the parser gets at once.
+#: Characters that the parser gets at once.
 _PIECE = 1 << 16
 
 
@@ -72,7 +72,7 @@ class DcurateExtractor(HTMLExtractorAlgorithm):
         return {"lxml": "html"}
 
     def load(self) -> None:
-        self._library = needed("lxml.etree", type(self).__name__, "html").HTMLParser
+        self._library = needed("lxml.etree", type(self).__name__, "html")
 
     @property
     def uses_stop_words(self) -> bool:
@@ -124,9 +124,25 @@ class DcurateExtractor(HTMLExtractorAlgorithm):
             return self._fed(new_reader(), flattened(html))
 
     def _fed(self, reader: _Reader, html: str) -> _Reader:
-        parser = self._loaded()(target=reader, huge_tree=True, encoding="utf-8")
-        page = html.encode("utf-8", "replace")
-        for first in range(0, max(len(page), 1), _PIECE):  # after an error libxml2 goes on until the end of a piece
-            parser.feed(page[first : first + _PIECE])
-        parser.close()
+        etree = self._loaded()
+        etree.parse(_PageFile(html, reader), etree.HTMLParser(target=reader, huge_tree=True, encoding="utf-8"))
         return reader
+
+
+class _PageFile:
+    """A page as a file in UTF-8, which ends early where its reader has given up: libxml2 would go on to the end.
+
+    Args:
+        page: the page.
+        reader: what reads it.
+    """
+
+    def __init__(self, page: str, reader: PageReader) -> None:
+        self._page, self._reader, self._at = page, reader, 0
+
+    def read(self, size: int) -> bytes:
+        """Return the next piece, whatever size is wanted: lxml keeps what it does not need yet."""
+        if self._reader.is_too_deep:
+            return b""
+        first, self._at = self._at, self._at + _PIECE
+        return self._page[first : self._at].encode("utf-8", "replace")
