@@ -107,6 +107,22 @@ def encodable(text: str) -> str:
     return text
 
 
+def is_utf8(data: bytes) -> bool:
+    r"""Return whether bytes are UTF-8, without decoding them.
+
+    Examples:
+        >>> is_utf8("naïve".encode()), is_utf8(b"na\xefve")
+        (True, False)
+    """
+    offsets = np.array([0, len(data)], np.int64)
+    array = pa.Array.from_buffers(pa.large_string(), 1, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
 def from_text(offsets: npt.NDArray[np.int64], data: npt.NDArray[np.uint8]) -> pa.Array:
     """An Arrow text array of a kernel's layout; ``offsets`` begin at 0."""
     return pa.LargeStringArray.from_buffers(len(offsets) - 1, pa.py_buffer(offsets), pa.py_buffer(data))

@@ -104,6 +104,9 @@ class HTMLExtractorAlgorithm(Part, ABC):
     held_by = "HtmlExtractor"
     #: Whether `extract_parts` gives comments and signals, too.
     has_parts: ClassVar[bool] = False
+    #: Whether `extract_parts` and what is like it take a page as bytes in UTF-8, too, so that it need not be decoded,
+    #: and do without stop words.
+    takes_utf8: ClassVar[bool] = False
     NON_SPACED_LANGUAGES: ClassVar[frozenset[str]] = frozenset(["THAI", "CHINESE", "JAPANESE", "KOREAN"])
 
     _library: Any = None
@@ -139,15 +142,16 @@ class HTMLExtractorAlgorithm(Part, ABC):
             language: English name of the page's language in capitals, such as ``"ENGLISH"``.
         """
 
-    def extract_parts(self, html: str, stop_words: frozenset[str], language: str) -> PageParts:
+    def extract_parts(self, html: str | bytes, stop_words: frozenset[str], language: str) -> PageParts:
         """Return the main text of a page, and what else an extractor takes out that has `has_parts`."""
-        return PageParts("\n\n".join(self.extract_text(html, stop_words, language) or ()))
+        page = html if isinstance(html, str) else html.decode()
+        return PageParts("\n\n".join(self.extract_text(page, stop_words, language) or ()))
 
-    def extract_with_structure(self, html: str, stop_words: frozenset[str], language: str) -> PageParts:
+    def extract_with_structure(self, html: str | bytes, stop_words: frozenset[str], language: str) -> PageParts:
         """Return the parts of a page with its turns and kind, if an extractor `has_parts`."""
         return self.extract_parts(html, stop_words, language)
 
-    def extract_pieces(self, html: str, url: str) -> Sequence[PagePiece]:
+    def extract_pieces(self, html: str | bytes, url: str) -> Sequence[PagePiece]:
         """Return the texts and images of a page in order, if an extractor `has_parts`.
 
         Args:

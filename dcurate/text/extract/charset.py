@@ -7,10 +7,13 @@ import re
 from collections.abc import Iterator
 
 from dcurate.core.extras import needed
+from dcurate.frames.text import is_utf8
 
 _META = re.compile(rb"<meta[^>]{0,400}?charset\s*=\s*[\"']?\s*([A-Za-z0-9_.:-]{2,40})", re.IGNORECASE)
 _XML = re.compile(rb"\A\s*<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([A-Za-z0-9_.:-]{2,40})", re.IGNORECASE)
 _XML_DECLARATION = re.compile(r"\A\s*<\?xml[^>]*\?>")
+#: The beginning of a page without byte order mark, XML declaration, and spaces that are no ASCII.
+_PLAIN = re.compile(rb"\s*(?!<\?xml)[!-~]")
 _HEAD = 2**13
 _SAMPLE = 2**17
 _MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
@@ -73,10 +76,7 @@ def decoded(page: bytes, declared: str | None = None) -> str:
     for mark, encoding in _MARKS:
         if page.startswith(mark):
             return markup(page[len(mark) :].decode(encoding, "replace"))
-    head = page[:_HEAD]
-    known = [_codec(name) for name in (declared, _found(_META, head), _found(_XML, head)) if name]
-    if page.isascii() and _SHIFT_TO_JAPANESE.search(page, 0, _SAMPLE):
-        known.insert(0, "iso2022_jp")
+    known = _known(page, declared)
     if not any(encoding in _WITH_ESCAPES for encoding in known):
         try:
             text = page.decode()
@@ -93,6 +93,23 @@ def decoded(page: bytes, declared: str | None = None) -> str:
             strange = text.count("\ufffd")
             best = min(best or (strange, text), (strange, text), key=lambda attempt: attempt[0])
     return markup(best[1] if best else page.decode(errors="replace"))
+
+
+def in_utf8(page: bytes, declared: str | None = None) -> bytes:
+    """Return a page decoded as by `decoded`, in UTF-8; most pages are that already, and are returned as they are."""
+    plain = _PLAIN.match(page) and b"\0" not in page and is_utf8(page)
+    if plain and not any(encoding in _WITH_ESCAPES for encoding in _known(page, declared)):
+        return page
+    return decoded(page, declared).encode("utf-8", "replace")
+
+
+def _known(page: bytes, declared: str | None) -> list[str | None]:
+    """Return the encodings that the server and the page declare; None for an unknown one."""
+    head = page[:_HEAD]
+    known = [_codec(name) for name in (declared, _found(_META, head), _found(_XML, head)) if name]
+    if page.isascii() and _SHIFT_TO_JAPANESE.search(page, 0, _SAMPLE):
+        known.insert(0, "iso2022_jp")
+    return known
 
 
 def _candidates(page: bytes, known: list[str | None]) -> Iterator[str]:

@@ -27,14 +27,17 @@ from dcurate.frames.document import DocumentBatch
 from dcurate.frames.text import encodable
 from dcurate.redaction import text_of
 from dcurate.text.extract.algorithms import HTMLExtractorAlgorithm, PagePiece, PageSignals, ThreadTurn
-from dcurate.text.extract.charset import decoded, markup
+from dcurate.text.extract.charset import decoded, in_utf8, markup
 from dcurate.text.extract.language import unescaped
 from dcurate.text.extract.named import extractor
 from dcurate.text.extract.stop_words import ENGLISH, StopLists, StopWords
 
 _TITLE = re.compile(r"<title\b[^>]{0,1000}>", re.IGNORECASE)
 _END_OF_TITLE = re.compile(r"</title", re.IGNORECASE)
+#: How many characters are searched for the title; and bytes, of which most pages have it in the first few.
 _HEAD = 2**17
+_BYTES_OF_HEAD = (2**14, 4 * _HEAD)
+_GRAPHIC = re.compile(rb"\s*[!-~]")
 
 _NO_STOP_WORDS = StopWords(frozenset(), ENGLISH)
 
@@ -234,10 +237,12 @@ class HtmlExtractor(ProcessingStage[DocumentBatch, DocumentBatch]):
         if len(page) > self.largest_page:
             return Extracted(error=f"the page has {len(page)} bytes, more than largest_page={self.largest_page}")
         try:
-            source = markup(page) if isinstance(page, str) else decoded(page, charset)
-            if not source or source.isspace():
+            source = self._source(page, charset)
+            if _is_blank(source):
                 return Extracted()
-            words = self._stop_words(source, language) if self._extractor.uses_stop_words else _NO_STOP_WORDS
+            words = _NO_STOP_WORDS
+            if isinstance(source, str) and self._extractor.uses_stop_words:
+                words = self._stop_words(source, language)
             structured = self.kind_field or self.turns_field
             extract = self._extractor.extract_with_structure if structured else self._extractor.extract_parts
             parts = extract(source, *words)
@@ -249,13 +254,19 @@ class HtmlExtractor(ProcessingStage[DocumentBatch, DocumentBatch]):
             return Extracted(error=f"{type(error).__name__}: {text_of(error, 400)}")
         return Extracted(
             encodable(parts.text.strip()),
-            encodable(_title(source)),
+            encodable(_title_of(source)),
             comments=encodable(parts.comments.strip()),
             signals=parts.signals,
             turns=[ThreadTurn(*(encodable(part.strip()) for part in turn)) for turn in parts.turns],
             kind=parts.kind,
             pieces=[PagePiece(*(part and encodable(part) for part in piece)) for piece in pieces],
         )
+
+    def _source(self, page: bytes | str, charset: str | None) -> str | bytes:
+        """Return the text of a page; in UTF-8 if that is what the extractor takes."""
+        if isinstance(page, str):
+            return markup(page)
+        return in_utf8(page, charset) if self._extractor.takes_utf8 else decoded(page, charset)
 
     def _stop_words(self, page: str, language: str | None) -> StopWords:
         return self._stop_lists.of(language) if language else self._stop_lists.of_page(page)
@@ -271,6 +282,31 @@ class HtmlExtractor(ProcessingStage[DocumentBatch, DocumentBatch]):
                 rows_at(table, failed), "error", [extraction.error for extraction in extractions if extraction.error]
             )
             yield Rejection(self.name, FAILED, rows.num_rows, rows.nbytes, rows, fault=True)
+
+
+def _is_blank(page: str | bytes) -> bool:
+    r"""Return whether a page, as text or in UTF-8, has spaces only; those of Unicode count.
+
+    Examples:
+        >>> _is_blank(" \u3000"), _is_blank(" \u3000".encode()), _is_blank("<p>")
+        (True, True, False)
+    """
+    if isinstance(page, bytes):
+        if _GRAPHIC.match(page):
+            return False
+        page = page.decode()
+    return not page or page.isspace()
+
+
+def _title_of(page: str | bytes) -> str:
+    """Return the title of a page, as text or in UTF-8; as much of it is decoded as must be."""
+    if isinstance(page, str):
+        return _title(page)
+    for most in _BYTES_OF_HEAD:
+        title = _title(page[:most].decode(errors="ignore"))
+        if title or most >= len(page):
+            break
+    return title
 
 
 def _title(page: str) -> str:

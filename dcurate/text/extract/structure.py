@@ -24,7 +24,7 @@ from dcurate.text.extract.threads import posts_of, turns_in
 from dcurate.text.extract.writer import written
 
 _Reader = TypeVar("_Reader", bound=PageReader)
-#: Characters that the parser gets at once.
+#: Characters or bytes that the parser gets at once.
 _PIECE = 1 << 16
 
 
@@ -67,6 +67,7 @@ class DcurateExtractor(HTMLExtractorAlgorithm):
     alt_texts: bool = False
 
     has_parts: ClassVar[bool] = True
+    takes_utf8: ClassVar[bool] = True
 
     def requires(self) -> dict[str, str]:
         return {"lxml": "html"}
@@ -81,17 +82,17 @@ class DcurateExtractor(HTMLExtractorAlgorithm):
     def extract_text(self, html: str, stop_words: frozenset[str], language: str) -> list[str] | None:
         return [written(self._blocks(self.read(html)), self.markdown)]
 
-    def extract_parts(self, html: str, stop_words: frozenset[str], language: str) -> PageParts:
+    def extract_parts(self, html: str | bytes, stop_words: frozenset[str], language: str) -> PageParts:
         page = self.read(html)
         blocks = self._blocks(page)
         comments = written(comments_of(page, blocks), self.markdown)
         return PageParts(written(blocks, self.markdown), comments, signals_of(page, blocks))
 
-    def extract_with_structure(self, html: str, stop_words: frozenset[str], language: str) -> PageParts:
+    def extract_with_structure(self, html: str | bytes, stop_words: frozenset[str], language: str) -> PageParts:
         parts = self.extract_parts(html, stop_words, language)
         assert parts.signals is not None
         page = self.read_by(partial(StructureReader, self.markdown, self.links), html).structure
-        tags = scan_tags(html)
+        tags = scan_tags(_text(html))
         posts = posts_of(page)
         turns = [ThreadTurn(post.author, post.date, written(post.blocks, self.markdown)) for post in posts]
         by_data = turns_in(LinkedData.of(tags.json_ld), self._shown)
@@ -99,9 +100,9 @@ class DcurateExtractor(HTMLExtractorAlgorithm):
         turns = by_data if len(by_data) > len(turns) else turns
         return parts._replace(turns=turns if kind == FORUM else (), kind=kind)
 
-    def extract_pieces(self, html: str, url: str) -> list[PagePiece]:
+    def extract_pieces(self, html: str | bytes, url: str) -> list[PagePiece]:
         reader = self.read_by(partial(ImageReader, self.markdown, self.links, self.alt_texts), html)
-        base = scan_tags(html).base
+        base = scan_tags(_text(html)).base
         main = self._blocks(reader.page)
         return pieces_of(reader.page, main, reader.images_read, joined(url, base) if base else url, self.markdown)
 
@@ -112,18 +113,18 @@ class DcurateExtractor(HTMLExtractorAlgorithm):
     def _blocks(self, page: HtmlPage) -> list[HtmlBlock]:
         return with_notes(page, main_content(page)) if self.main_content else page.blocks
 
-    def read(self, html: str) -> HtmlPage:
+    def read(self, html: str | bytes) -> HtmlPage:
         """Return the blocks of a page, those of its main content and those around it."""
         return self.read_by(partial(PageReader, self.markdown, self.links, self.alt_texts), html).page
 
-    def read_by(self, new_reader: Callable[[], _Reader], html: str) -> _Reader:
+    def read_by(self, new_reader: Callable[[], _Reader], html: str | bytes) -> _Reader:
         """Have a reader read a page; one that is nested so deeply that libxml2 would take long, without some tags."""
         try:
             return self._fed(new_reader(), html)
         except TooDeepError:
-            return self._fed(new_reader(), flattened(html))
+            return self._fed(new_reader(), flattened(_text(html)))
 
-    def _fed(self, reader: _Reader, html: str) -> _Reader:
+    def _fed(self, reader: _Reader, html: str | bytes) -> _Reader:
         etree = self._loaded()
         etree.parse(_PageFile(html, reader), etree.HTMLParser(target=reader, huge_tree=True, encoding="utf-8"))
         return reader
@@ -133,11 +134,11 @@ class _PageFile:
     """A page as a file in UTF-8, which ends early where its reader has given up: libxml2 would go on to the end.
 
     Args:
-        page: the page.
+        page: the page; bytes are UTF-8.
         reader: what reads it.
     """
 
-    def __init__(self, page: str, reader: PageReader) -> None:
+    def __init__(self, page: str | bytes, reader: PageReader) -> None:
         self._page, self._reader, self._at = page, reader, 0
 
     def read(self, size: int) -> bytes:
@@ -145,4 +146,9 @@ class _PageFile:
         if self._reader.is_too_deep:
             return b""
         first, self._at = self._at, self._at + _PIECE
-        return self._page[first : self._at].encode("utf-8", "replace")
+        piece = self._page[first : self._at]
+        return piece if isinstance(piece, bytes) else piece.encode("utf-8", "replace")
+
+
+def _text(html: str | bytes) -> str:
+    return html if isinstance(html, str) else html.decode()

@@ -19,7 +19,7 @@ from dcurate.text import (
     ResiliparseExtractor,
     TrafilaturaExtractor,
 )
-from dcurate.text.extract.charset import decoded
+from dcurate.text.extract.charset import decoded, in_utf8
 from dcurate.text.extract.justext_context import judge_by_neighbours
 from dcurate.text.extract.language import shown_text
 from dcurate.text.extract.named import extractor
@@ -200,6 +200,41 @@ def test_no_bytes_and_no_declaration_fail_to_decode(page, declared):
 def test_utf8_is_read_as_such_whatever_is_declared(text, declared):
     page = f"<p>{text}é"
     assert decoded(page.encode(), declared) == page
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(
+        st.one_of(
+            st.binary(max_size=20),
+            st.text(max_size=20).map(lambda text: text.encode(errors="replace")),
+            st.sampled_from(
+                [
+                    b"<?xml version='1.0'?>",
+                    b"\xef\xbb\xbf",
+                    b"\0",
+                    b" ",
+                    "\u3000".encode(),
+                    b"<meta charset=hz>",
+                    b"\x1b$B!!\x1b(B",
+                ]
+            ),
+        ),
+        max_size=6,
+    ).map(b"".join),
+    st.sampled_from([None, "utf-8", "latin-1", "iso-2022-jp"]),
+)
+def test_a_page_is_the_same_in_utf8_as_decoded(page, declared):
+    assert in_utf8(page, declared).decode() == decoded(page, declared)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 40), st.sampled_from(["x", "é", "漢", "😀"]), st.sampled_from([2**14, 2**16, 2**17]))
+def test_a_title_is_found_in_bytes_where_it_is_found_in_text(less, filling, size):
+    page = f"<!--{filling * ((size - less) // len(filling.encode()))}--><title>A dày</title><p>It was cold."
+    stage = HtmlExtractor("dcurate")
+    stage.setup()
+    assert stage.extract(page.encode()) == stage.extract(page)
 
 
 CLASSES = st.sampled_from(["good", "bad", "short", "neargood"])
