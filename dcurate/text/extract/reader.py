@@ -29,6 +29,8 @@ _NODES = (
     *("p", "form", "fieldset", "figure", "figcaption", "address", "center", "details", "hgroup", "search"),
     *("dl", "noscript", "legend", "dir", "optgroup"),
 )
+#: Elements within a line that are usual; any other that is not named here is one, too.
+_INLINE = ("span", "strong", "em", "b", "i", "u", "small", "label", "time", "source", "picture", "sup", "sub", "cite", "font")
 #: Elements without content that show nothing.
 _EMPTY = ("base", "input", "link", "meta", "param")
 _LEVELS = {f"h{level}": level for level in range(1, 7)}
@@ -90,7 +92,7 @@ class PageReader:
         *("page", "_blocks", "_parents", "_node_hints", "_firsts", "_ends", "_markdown", "_links", "_images", "_parts"),
         *("_node", "_actions", "_within", "_within_depth", "_kind", "_level", "_link_from", "_linked", "_item"),
         *("_numbers", "_quotes", "_in_code", "_in_math", "_tables", "_code_languages", "_last_formula", "_footnotes"),
-        *("_note", "_at_close", "_at_end_link", "_at_end_item", "_starts"),
+        *("_note", "_at_close", "_at_end_link", "_at_end_item", "_at_close_item", "_starts"),
     )
 
     def __init__(self, markdown: bool = False, links: bool = False, images: bool = False) -> None:
@@ -118,7 +120,9 @@ class PageReader:
         self._at_close: _Action = self._close
         self._at_end_link: _Action = self._end_link
         self._at_end_item: _Action = self._end_item
+        self._at_close_item: _Action = self._close_item
         self._starts: dict[str, Callable[[str, Mapping[str, str]], object]] = {
+            **dict.fromkeys(_INLINE, self._start_inline),
             **dict.fromkeys(_LEFT_OUT, self._start_left_out),
             **dict.fromkeys(_NODES, self._open),
             **dict.fromkeys(_EMPTY, self._start_empty),
@@ -155,11 +159,11 @@ class PageReader:
         actions.append(None)
         if len(actions) > DEEPEST:
             raise TooDeepError
-        begin = self._starts.get(tag)
-        if begin is not None:
-            begin(tag, attributes)
-        elif type(attributes) is dict:
-            self._start_inline(tag, attributes)
+        try:
+            begin = self._starts[tag]
+        except KeyError:
+            begin = self._start_inline
+        begin(tag, attributes)
 
     def end(self, tag: str) -> None:
         if self._within is not None:
@@ -169,11 +173,12 @@ class PageReader:
                 return
             self._within = None
         action = self._actions.pop()
-        if action is not None:
-            while isinstance(action, tuple):
-                action[0]()
-                action = action[1]
-            action()
+        if action is None:
+            return
+        while type(action) is tuple:
+            action[0]()
+            action = action[1]
+        action()
 
     def data(self, text: str) -> None:
         if self._within is not None:
@@ -351,13 +356,19 @@ class PageReader:
             mark = f"{number}."
         self._item = ListItem(self._item, mark)
         actions = self._actions
-        actions[-1] = (self._at_end_item, actions[-1] or self._at_close)
+        action = actions[-1]
+        actions[-1] = self._at_close_item if action is self._at_close else (self._at_end_item, action or self._at_close)
 
     def _end_item(self) -> None:
         if self._parts:
             self._flush()
         if self._item is not None:
             self._item = self._item.outer
+
+    def _close_item(self) -> None:
+        self._end_item()
+        self._ends[self._node] = len(self._blocks)
+        self._node = self._parents[self._node]
 
     # Tables
 
@@ -429,7 +440,7 @@ class PageReader:
     # Within a line
 
     def _start_inline(self, tag: str, attributes: Mapping[str, str]) -> None:
-        hints = hints_of(tag, attributes)
+        hints = hints_of(tag, attributes) if type(attributes) is dict else 0
         if not hints:
             return
         if hints & OUT or (hints & HIDDEN and not hints & MATH and "math" not in attributes.get("class", "")):
