@@ -21,6 +21,7 @@ SETTINGS = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
     "enable_external_access": "false",
+    "temp_directory": "",
     "threads": "1",
 }
 #: The name under which rows are known to DuckDB.
