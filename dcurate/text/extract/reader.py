@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
-from typing import Protocol
+from typing import Any, ClassVar, Protocol
 
 from dcurate.text.extract import blocks as kinds
 from dcurate.text.extract.blocks import HtmlBlock, HtmlPage, ListItem
@@ -30,12 +29,17 @@ _NODES = (
     *("dl", "noscript", "legend", "dir", "optgroup"),
 )
 #: Elements within a line that are usual; any other that is not named here is one, too.
-_INLINE = ("span", "strong", "em", "b", "i", "u", "small", "label", "time", "source", "picture", "sup", "sub", "cite", "font")
+_INLINE = (
+    *("span", "strong", "em", "b", "i", "u", "small", "label", "time", "source", "picture", "sup", "sub", "cite"),
+    "font",
+)
 #: Elements without content that show nothing.
 _EMPTY = ("base", "input", "link", "meta", "param")
 _LEVELS = {f"h{level}": level for level in range(1, 7)}
-#: Actions at the end of an element, the last first.
-_Action = Callable[[], None]
+#: What a reader does at the start of an element; and at the end of one, the last first. None is bound to a reader, so
+#: that no cycle keeps it and its page until the garbage collector comes.
+_Start = Callable[[Any, str, Mapping[str, str]], object]
+_Action = Callable[[Any], None]
 _Actions = _Action | tuple[_Action, "_Actions"]
 
 
@@ -92,13 +96,13 @@ class PageReader:
         *("page", "_blocks", "_parents", "_node_hints", "_firsts", "_ends", "_markdown", "_links", "_images", "_parts"),
         *("_node", "_actions", "_within", "_within_depth", "_kind", "_level", "_link_from", "_linked", "_item"),
         *("_numbers", "_quotes", "_in_code", "_in_math", "_tables", "_code_languages", "_last_formula", "_footnotes"),
-        *("_note", "_at_close", "_at_end_link", "_at_end_item", "_at_close_item", "_starts"),
+        *("_note", "_starts"),
     )
 
+    _starts_of_class: ClassVar[dict[str, _Start]]
+
     def __init__(self, markdown: bool = False, links: bool = False, images: bool = False) -> None:
-        self.page = HtmlPage()
-        self._blocks, self._parents, self._node_hints = self.page.blocks, self.page.parents, self.page.hints
-        self._firsts, self._ends = self.page.firsts, self.page.ends
+        self._write_to(HtmlPage())
         self._markdown, self._links, self._images = markdown, links, images
         self._parts: list[str] = []
         self._node = -1
@@ -117,34 +121,21 @@ class PageReader:
         self._code_languages: list[str] = []
         self._last_formula = ""
         self._footnotes, self._note = Footnotes(), 0
-        self._at_close: _Action = self._close
-        self._at_end_link: _Action = self._end_link
-        self._at_end_item: _Action = self._end_item
-        self._at_close_item: _Action = self._close_item
-        self._starts: dict[str, Callable[[str, Mapping[str, str]], object]] = {
-            **dict.fromkeys(_INLINE, self._start_inline),
-            **dict.fromkeys(_LEFT_OUT, self._start_left_out),
-            **dict.fromkeys(_NODES, self._open),
-            **dict.fromkeys(_EMPTY, self._start_empty),
-            **dict.fromkeys(_LEVELS, self._start_heading),
-            **dict.fromkeys(("dt", "dd", "summary"), self._start_kind),
-            **dict.fromkeys(("code", "kbd", "samp", "tt"), self._start_inline_code),
-            **dict.fromkeys(("pre", "listing", "xmp"), self._start_code),
-            **dict.fromkeys(("ul", "ol"), self._start_list),
-            **dict.fromkeys(("td", "th"), self._start_cell),
-            **dict.fromkeys(("thead", "tbody", "tfoot", "colgroup"), self._start_rows),
-            "script": self._start_script,
-            "math": self._start_formula,
-            "table": self._start_table,
-            "tr": self._start_row,
-            "caption": self._start_caption,
-            "li": self._start_item,
-            "br": self._start_break,
-            "hr": self._start_rule,
-            "img": self._start_image,
-            "a": self._start_link,
-            "blockquote": self._start_quote,
-        }
+        self._starts = self._starts_of_class
+
+    def __init_subclass__(cls) -> None:
+        cls._starts_of_class = _starts_of(cls)
+
+    def _write_to(self, page: HtmlPage) -> None:
+        self.page = page
+        self._blocks, self._parents, self._node_hints = page.blocks, page.parents, page.hints
+        self._firsts, self._ends = page.firsts, page.ends
+
+    def take_page(self) -> HtmlPage:
+        """Return the page, and let go of it: parser and reader wait for the garbage collector, its blocks need not."""
+        page = self.page
+        self._write_to(HtmlPage())
+        return page
 
     # Calls of the parser
 
@@ -162,8 +153,8 @@ class PageReader:
         try:
             begin = self._starts[tag]
         except KeyError:
-            begin = self._start_inline
-        begin(tag, attributes)
+            begin = PageReader._start_inline
+        begin(self, tag, attributes)
 
     def end(self, tag: str) -> None:
         if self._within is not None:
@@ -175,10 +166,10 @@ class PageReader:
         action = self._actions.pop()
         if action is None:
             return
-        while type(action) is tuple:
-            action[0]()
+        while isinstance(action, tuple):
+            action[0](self)
             action = action[1]
-        action()
+        action(self)
 
     def data(self, text: str) -> None:
         if self._within is not None:
@@ -196,7 +187,7 @@ class PageReader:
         """Whether elements are nested deeper than `DEEPEST`."""
         return len(self._actions) > DEEPEST or self._within_depth > DEEPEST
 
-    def _at_end(self, action: Callable[[], None]) -> None:
+    def _at_end(self, action: _Action) -> None:
         before = self._actions[-1]
         self._actions[-1] = action if before is None else (action, before)
 
@@ -216,7 +207,7 @@ class PageReader:
             return
         reader = _RawReader()
         self._leave_to(reader)
-        self._at_end(lambda: self._formula(reader.text, "display" in kind))
+        self._at_end(lambda page_reader: page_reader._formula(reader.text, "display" in kind))
 
     # Elements that are shown as blocks
 
@@ -234,7 +225,7 @@ class PageReader:
         self._ends.append(0)
         parents.append(self._node)
         self._node = len(parents) - 1
-        self._actions[-1] = self._at_close
+        self._actions[-1] = _CLOSE
         if self._markdown or hints & _MARKED:
             self._open_marked(hints, attributes)
         return True
@@ -242,14 +233,14 @@ class PageReader:
     def _open_marked(self, hints: int, attributes: Mapping[str, str]) -> None:
         """Prepare the end of an element that may hold a formula, a footnote or code."""
         if hints & MATH:
-            self._at_end(self._end_math)
+            self._at_end(PageReader._end_math)
         if self._markdown and not self._note and "id" in attributes:
             self._note = self._footnotes.define(attributes["id"])
             if self._note:
-                self._at_end(self._end_note)
+                self._at_end(PageReader._end_note)
         if hints & CODED:
             self._code_languages.append(code_language(attributes, strict=True))
-            self._at_end(self._drop_code_language)
+            self._at_end(PageReader._drop_code_language)
 
     def _close(self) -> None:
         if self._parts:
@@ -308,12 +299,12 @@ class PageReader:
     def _start_heading(self, tag: str, attributes: Mapping[str, str]) -> None:
         if self._open(tag, attributes):
             self._kind, self._level = kinds.HEADING, _LEVELS[tag]
-            self._at_end(self._end_kind)
+            self._at_end(PageReader._end_kind)
 
     def _start_kind(self, tag: str, attributes: Mapping[str, str]) -> None:
         if self._open(tag, attributes):
             self._kind = {"dt": kinds.TERM, "dd": kinds.MEANING, "summary": kinds.SUMMARY}[tag]
-            self._at_end(self._end_kind)
+            self._at_end(PageReader._end_kind)
 
     def _end_kind(self) -> None:
         if self._parts:
@@ -323,7 +314,7 @@ class PageReader:
     def _start_quote(self, tag: str, attributes: Mapping[str, str]) -> None:
         if self._open(tag, attributes):
             self._quotes += 1
-            self._at_end(self._end_quote)
+            self._at_end(PageReader._end_quote)
 
     def _end_quote(self) -> None:
         if self._parts:
@@ -339,7 +330,7 @@ class PageReader:
     def _start_list(self, tag: str, attributes: Mapping[str, str]) -> None:
         if self._open(tag, attributes):
             self._numbers.append(_number(attributes.get("start", ""), 1) if tag == "ol" else -1)
-            self._at_end(self._end_list)
+            self._at_end(PageReader._end_list)
 
     def _end_list(self) -> None:
         if self._parts:
@@ -357,7 +348,7 @@ class PageReader:
         self._item = ListItem(self._item, mark)
         actions = self._actions
         action = actions[-1]
-        actions[-1] = self._at_close_item if action is self._at_close else (self._at_end_item, action or self._at_close)
+        actions[-1] = _CLOSE_ITEM if action is _CLOSE else (_END_ITEM, action or _CLOSE)
 
     def _end_item(self) -> None:
         if self._parts:
@@ -378,7 +369,7 @@ class PageReader:
                 self._tables[-1].holds_table = True
             self._tables.append(HtmlTable(self._node, len(self.page.blocks), attributes, self._item))
             self._item = None
-            self._at_end(self._end_table)
+            self._at_end(type(self)._end_table)
 
     def _end_table(self) -> None:
         if self._parts:
@@ -407,7 +398,7 @@ class PageReader:
             self._flush()
         if self._tables:
             self._tables[-1].start_row()
-        self._at_end(self._end_row)
+        self._at_end(PageReader._end_row)
 
     def _end_row(self) -> None:
         if self._parts:
@@ -418,7 +409,7 @@ class PageReader:
             table = self._tables[-1]
             cell = table.start_cell(tag, attributes, len(self.page.blocks))
             item, self._item = self._item, None
-            self._at_end(lambda: self._end_cell(cell, item))
+            self._at_end(lambda reader: reader._end_cell(cell, item))
 
     def _end_cell(self, cell: HtmlCell, item: ListItem | None) -> None:
         if self._parts:
@@ -428,8 +419,8 @@ class PageReader:
 
     def _start_caption(self, tag: str, attributes: Mapping[str, str]) -> None:
         if self._open(tag, attributes) and self._tables:
-            first = len(self.page.blocks)
-            self._at_end(partial(self._end_caption, self._tables[-1], first))
+            table, first = self._tables[-1], len(self.page.blocks)
+            self._at_end(lambda reader: reader._end_caption(table, first))
 
     def _end_caption(self, table: HtmlTable, first: int) -> None:
         if self._parts:
@@ -447,7 +438,8 @@ class PageReader:
             self._leave_to(_NOTHING)
         elif hints & MATH and not self._in_math:
             self._in_math = True
-            self._at_end(partial(self._end_inline_math, len(self._parts)))
+            first = len(self._parts)
+            self._at_end(lambda reader: reader._end_inline_math(first))
 
     def _start_break(self, tag: str, attributes: Mapping[str, str]) -> None:
         self._parts.append(_BREAK)
@@ -459,11 +451,11 @@ class PageReader:
         elif self._link_from < 0 and "href" in attributes:
             self._link_from = len(self._parts)
             if self._markdown and attributes["href"].startswith("#"):
-                self._at_end(partial(self._end_anchor, attributes))
+                self._at_end(lambda reader: reader._end_anchor(attributes))
             elif self._links:
-                self._at_end(partial(self._end_link, attributes["href"]))
+                self._at_end(lambda reader: reader._end_link(attributes["href"]))
             else:
-                self._actions[-1] = self._at_end_link
+                self._actions[-1] = _END_LINK
 
     def _end_anchor(self, attributes: Mapping[str, str]) -> None:
         """End a link within the page: a reference to a footnote, a link back from one, or another."""
@@ -492,7 +484,8 @@ class PageReader:
     def _start_inline_code(self, tag: str, attributes: Mapping[str, str]) -> None:
         if self._markdown and tag == "code" and not self._in_code:
             self._in_code = True
-            self._at_end(partial(self._end_inline_code, len(self._parts)))
+            first = len(self._parts)
+            self._at_end(lambda reader: reader._end_inline_code(first))
 
     def _end_inline_code(self, first: int) -> None:
         self._in_code = False
@@ -520,7 +513,7 @@ class PageReader:
             return
         reader = CodeReader(code_language(attributes) or "")
         self._leave_to(reader)
-        self._at_end(partial(self._end_code, reader))
+        self._at_end(lambda page_reader: page_reader._end_code(reader))
 
     def _end_code(self, reader: CodeReader) -> None:
         text = reader.text
@@ -531,7 +524,7 @@ class PageReader:
     def _start_formula(self, tag: str, attributes: Mapping[str, str]) -> None:
         reader = FormulaReader(attributes)
         self._leave_to(reader)
-        self._at_end(lambda: self._formula(reader.latex, reader.display))
+        self._at_end(lambda page_reader: page_reader._formula(reader.latex, reader.display))
 
     def _end_inline_math(self, first: int) -> None:
         self._in_math = False
@@ -555,6 +548,43 @@ class PageReader:
             self._add(kinds.FORMULA, latex)
         else:
             self._parts.append(f"${latex}$")
+
+
+def _starts_of(reader: type[PageReader]) -> dict[str, _Start]:
+    """Return what a class of readers does at the start of each element, by its tag."""
+    return {
+        **dict.fromkeys(_INLINE, reader._start_inline),
+        **dict.fromkeys(_LEFT_OUT, reader._start_left_out),
+        **dict.fromkeys(_NODES, reader._open),
+        **dict.fromkeys(_EMPTY, reader._start_empty),
+        **dict.fromkeys(_LEVELS, reader._start_heading),
+        **dict.fromkeys(("dt", "dd", "summary"), reader._start_kind),
+        **dict.fromkeys(("code", "kbd", "samp", "tt"), reader._start_inline_code),
+        **dict.fromkeys(("pre", "listing", "xmp"), reader._start_code),
+        **dict.fromkeys(("ul", "ol"), reader._start_list),
+        **dict.fromkeys(("td", "th"), reader._start_cell),
+        **dict.fromkeys(("thead", "tbody", "tfoot", "colgroup"), reader._start_rows),
+        "script": reader._start_script,
+        "math": reader._start_formula,
+        "table": reader._start_table,
+        "tr": reader._start_row,
+        "caption": reader._start_caption,
+        "li": reader._start_item,
+        "br": reader._start_break,
+        "hr": reader._start_rule,
+        "img": reader._start_image,
+        "a": reader._start_link,
+        "blockquote": reader._start_quote,
+    }
+
+
+PageReader._starts_of_class = _starts_of(PageReader)
+_CLOSE, _END_LINK, _END_ITEM, _CLOSE_ITEM = (
+    PageReader._close,
+    PageReader._end_link,
+    PageReader._end_item,
+    PageReader._close_item,
+)
 
 
 def on_line(text: str) -> str:

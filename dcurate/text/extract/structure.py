@@ -115,7 +115,7 @@ class DcurateExtractor(HTMLExtractorAlgorithm):
 
     def read(self, html: str | bytes) -> HtmlPage:
         """Return the blocks of a page, those of its main content and those around it."""
-        return self.read_by(partial(PageReader, self.markdown, self.links, self.alt_texts), html).page
+        return self.read_by(partial(PageReader, self.markdown, self.links, self.alt_texts), html).take_page()
 
     def read_by(self, new_reader: Callable[[], _Reader], html: str | bytes) -> _Reader:
         """Have a reader read a page; one that is nested so deeply that libxml2 would take long, without some tags."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import NamedTuple
 
 from dcurate.text.extract.blocks import HtmlPage
@@ -93,9 +92,8 @@ class StructureReader(PageReader):
 
     def __init__(self, markdown: bool = False, links: bool = False) -> None:
         super().__init__(markdown, links)
-        self.page = self.structure = StructurePage()
-        self._blocks, self._parents, self._node_hints = self.page.blocks, self.page.parents, self.page.hints
-        self._firsts, self._ends = self.page.firsts, self.page.ends
+        self.structure = StructurePage()
+        self._write_to(self.structure)
         self._last_author = -1
         self._in_body = False
 
@@ -120,10 +118,11 @@ class StructureReader(PageReader):
         if cues & (AUTHOR | DATE) and not cues & BODY:
             shown = attributes.get("datetime") or attributes.get("content") or ""
             started = _Started(cues, self._node, *places, len(page.marks), shown, tag in ("td", "th"))
-            self._at_end(partial(self._mark, started))
+            self._at_end(lambda reader: reader._mark(started))
         elif cues & BODY and self._node == before and not self._in_body:
             self._in_body = True
-            self._at_end(partial(self._mark_body, self._node, *places))
+            node = self._node
+            self._at_end(lambda reader: reader._mark_body(node, *places))
 
     def _open(self, tag: str, attributes: Mapping[str, str]) -> bool:
         opened = super()._open(tag, attributes)
