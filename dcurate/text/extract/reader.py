@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Protocol
 from dcurate.text.extract import blocks as kinds
 from dcurate.text.extract.blocks import HtmlBlock, HtmlPage, ListItem
 from dcurate.text.extract.code_reader import CodeReader, code_language
+from dcurate.text.extract.elements import HEADINGS, Start, starts_of
 from dcurate.text.extract.footnotes import Footnotes, is_back_link, without_marks
 from dcurate.text.extract.formulas import FormulaReader, of_image, undelimited
 from dcurate.text.extract.hints import CODED, HIDDEN, MATH, OUT, TAGS, hints_of
@@ -19,26 +20,8 @@ _BREAK = "\0"
 _UNSEEN, _MARKED = OUT | HIDDEN, MATH | CODED
 #: Characters of spaces and line breaks of LaTeX.
 _BLANK = "\\ \t\r\n"
-_LEFT_OUT = (
-    *("style", "title", "template", "svg", "iframe", "select", "button", "object", "embed", "canvas", "audio"),
-    *("video", "textarea", "datalist", "map", "applet", "mjx-math", "noembed", "noframes", "rp", "rt", "progress"),
-)
-_NODES = (
-    *("html", "body", "div", "section", "article", "main", "header", "footer", "nav", "aside", "menu", "dialog"),
-    *("p", "form", "fieldset", "figure", "figcaption", "address", "center", "details", "hgroup", "search"),
-    *("dl", "noscript", "legend", "dir", "optgroup"),
-)
-#: Elements within a line that are usual; any other that is not named here is one, too.
-_INLINE = (
-    *("span", "strong", "em", "b", "i", "u", "small", "label", "time", "source", "picture", "sup", "sub", "cite"),
-    "font",
-)
-#: Elements without content that show nothing.
-_EMPTY = ("base", "input", "link", "meta", "param")
-_LEVELS = {f"h{level}": level for level in range(1, 7)}
-#: What a reader does at the start of an element; and at the end of one, the last first. None is bound to a reader, so
-#: that no cycle keeps it and its page until the garbage collector comes.
-_Start = Callable[[Any, str, Mapping[str, str]], object]
+#: Actions at the end of an element, the last first. None is bound to a reader, so that no cycle keeps it and its page
+#: until the garbage collector comes.
 _Action = Callable[[Any], None]
 _Actions = _Action | tuple[_Action, "_Actions"]
 
@@ -99,7 +82,7 @@ class PageReader:
         *("_note", "_starts"),
     )
 
-    _starts_of_class: ClassVar[dict[str, _Start]]
+    _starts_of_class: ClassVar[dict[str, Start]]
 
     def __init__(self, markdown: bool = False, links: bool = False, images: bool = False) -> None:
         self._write_to(HtmlPage())
@@ -124,7 +107,7 @@ class PageReader:
         self._starts = self._starts_of_class
 
     def __init_subclass__(cls) -> None:
-        cls._starts_of_class = _starts_of(cls)
+        cls._starts_of_class = starts_of(cls)
 
     def _write_to(self, page: HtmlPage) -> None:
         self.page = page
@@ -298,7 +281,7 @@ class PageReader:
 
     def _start_heading(self, tag: str, attributes: Mapping[str, str]) -> None:
         if self._open(tag, attributes):
-            self._kind, self._level = kinds.HEADING, _LEVELS[tag]
+            self._kind, self._level = kinds.HEADING, HEADINGS[tag]
             self._at_end(PageReader._end_kind)
 
     def _start_kind(self, tag: str, attributes: Mapping[str, str]) -> None:
@@ -550,35 +533,7 @@ class PageReader:
             self._parts.append(f"${latex}$")
 
 
-def _starts_of(reader: type[PageReader]) -> dict[str, _Start]:
-    """Return what a class of readers does at the start of each element, by its tag."""
-    return {
-        **dict.fromkeys(_INLINE, reader._start_inline),
-        **dict.fromkeys(_LEFT_OUT, reader._start_left_out),
-        **dict.fromkeys(_NODES, reader._open),
-        **dict.fromkeys(_EMPTY, reader._start_empty),
-        **dict.fromkeys(_LEVELS, reader._start_heading),
-        **dict.fromkeys(("dt", "dd", "summary"), reader._start_kind),
-        **dict.fromkeys(("code", "kbd", "samp", "tt"), reader._start_inline_code),
-        **dict.fromkeys(("pre", "listing", "xmp"), reader._start_code),
-        **dict.fromkeys(("ul", "ol"), reader._start_list),
-        **dict.fromkeys(("td", "th"), reader._start_cell),
-        **dict.fromkeys(("thead", "tbody", "tfoot", "colgroup"), reader._start_rows),
-        "script": reader._start_script,
-        "math": reader._start_formula,
-        "table": reader._start_table,
-        "tr": reader._start_row,
-        "caption": reader._start_caption,
-        "li": reader._start_item,
-        "br": reader._start_break,
-        "hr": reader._start_rule,
-        "img": reader._start_image,
-        "a": reader._start_link,
-        "blockquote": reader._start_quote,
-    }
-
-
-PageReader._starts_of_class = _starts_of(PageReader)
+PageReader._starts_of_class = starts_of(PageReader)
 _CLOSE, _END_LINK, _END_ITEM, _CLOSE_ITEM = (
     PageReader._close,
     PageReader._end_link,
