@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 import orjson
 
 import dcurate
 import dcurate.dedup
 from dcurate.cli.group import LINE_INTERVAL, MODES, cli, console, debug_option, local_executor, trust_option
-from dcurate.frames.columns import python_rows
-from dcurate.ui.preview_table import PreviewTable
+from dcurate.core.lazy import lazy
 from dcurate.ui.progress import Progress
+
+if TYPE_CHECKING:
+    from dcurate.frames import columns as frame_columns
+    from dcurate.ui import preview_table
+else:  # what these import is heavy, and other commands need none of it
+    frame_columns, preview_table = lazy("dcurate.frames.columns"), lazy("dcurate.ui.preview_table")
 
 
 @cli.command(short_help="Show the first rows of a corpus, and its columns.")
@@ -26,10 +33,10 @@ def peek(*, paths: tuple[str, ...], rows: int, columns: tuple[str, ...], as_json
     """
     preview = dcurate.peek(list(paths), rows, fields=list(columns) or None)
     if not as_json:
-        console().print(PreviewTable(preview))
+        console().print(preview_table.PreviewTable(preview))
         return
     types = {column.name: str(column.type) for column in preview.schema}
-    values = {"columns": types, "rows": python_rows(preview.to_arrow()), "rows_read": preview.rows_read}
+    values = {"columns": types, "rows": frame_columns.python_rows(preview.to_arrow()), "rows_read": preview.rows_read}
     click.echo(orjson.dumps(values, default=str, option=orjson.OPT_INDENT_2))
 
 
