@@ -50,7 +50,7 @@ def worker(stack: ExitStack, address: str, folder: Path, name: str) -> None:
 
 def compiled_here() -> tuple[str, list[str]]:
     """The folder of compiled kernels of this process, and the names of those that it has compiled itself."""
-    functions: list[Any] = [item for item in gc.get_objects() if isinstance(item, Dispatcher)]
+    functions: list[Any] = [item for item in gc.get_objects() if issubclass(type(item), Dispatcher)]
     kept = [item for item in functions if isinstance(item._cache, FunctionCache)]
     return os.environ["NUMBA_CACHE_DIR"], [item.__name__ for item in kept if item.stats.cache_misses]
 
