@@ -161,7 +161,7 @@ class AddColumns(_Expressions):
         name: name of the stage.
 
     Raises:
-        PipelineError: no expression, or one that is no function of a row.
+        PipelineError: not an expression, or one that depends on more than its row.
         ResourceError: DuckDB is not installed; it comes with ``pip install 'dcurate[sql]'``.
         DataError: a batch does not have a column, or not of a type that the expression takes.
 
@@ -226,7 +226,7 @@ class FilterByExpression(_Expressions):
         name: name of the stage.
 
     Raises:
-        PipelineError: no expression, or one that is no function of a row.
+        PipelineError: not an expression, or one that depends on more than its row.
         ResourceError: DuckDB is not installed; it comes with ``pip install 'dcurate[sql]'``.
         DataError: a batch does not have a column, or not of a type that the expression takes; or the values are neither
             true nor false.

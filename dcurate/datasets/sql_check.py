@@ -54,14 +54,14 @@ class Expression:
 
 
 def checked_expression(text: Any, what: str) -> Expression:
-    """Parse an expression and refuse what is no function of one row.
+    """Parse an expression and refuse one that depends on more than its row.
 
     Args:
         text: the expression.
         what: name of the setting, for errors.
 
     Raises:
-        PipelineError: it is no expression, or may not run.
+        PipelineError: it is not an expression, or may not run.
         ResourceError: DuckDB is not installed.
 
     Examples:
@@ -106,7 +106,7 @@ def _parsed(text: str, given: str) -> dict[str, Any]:
         problem = " ".join(str(tree.get("error_message", "syntax error")).split())
         if _TOO_DEEP in problem:
             raise PipelineError(f"{given} is nested too deeply; write it in parts, of a stage each")
-        raise PipelineError(f"{given} is no expression of SQL: {problem}; {_advice(problem)}")
+        raise PipelineError(f"{given} is not an expression of SQL: {problem}; {_advice(problem)}")
     nodes = [statement["node"] for statement in tree["statements"]]
     if len(nodes) != 1 or not _is_bare(nodes[0]):
         raise PipelineError(f"{given} must be one expression, without FROM, WHERE and the like")

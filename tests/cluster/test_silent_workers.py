@@ -28,7 +28,7 @@ FILES = 30
 def workers_without_nanny(folder: Path, number: int = 1) -> Iterator[tuple[str, int]]:
     """A scheduler with workers: its address, and the process of a worker, which goes on at the end."""
     with scheduler_and_workers(folder, "--no-nanny") as address, ExitStack() as stack:
-        for other in range(1, number):
+        for worker_number in range(1, number):
             worker = [
                 sys.executable,
                 "-m",
@@ -40,7 +40,7 @@ def workers_without_nanny(folder: Path, number: int = 1) -> Iterator[tuple[str, 
                 "--no-nanny",
                 "--no-dashboard",
             ]
-            stack.enter_context(forked(*worker, log=folder / f"worker_{other}.log"))
+            stack.enter_context(forked(*worker, log=folder / f"worker_{worker_number}.log"))
         wait_for_workers(address, number)
         with Client(address, set_as_default=False) as client:
             process = min(client.run(os.getpid).values())

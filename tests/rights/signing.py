@@ -53,8 +53,11 @@ def _signer() -> c2pa.Signer:
     leaf = leaf.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.EMAIL_PROTECTION]), critical=False)
     issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.public_key())
     leaf = leaf.add_extension(issuer, critical=False)
-    made = (leaf, _certificate("authority", authority, is_authority=True))
-    chain = b"".join(one.sign(authority, hashes.SHA256()).public_bytes(serialization.Encoding.PEM) for one in made)
+    certificates = (leaf, _certificate("authority", authority, is_authority=True))
+    chain = b"".join(
+        certificate.sign(authority, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+        for certificate in certificates
+    )
     private = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )

@@ -125,10 +125,10 @@ def test_the_longest_rule_that_matches_counts_and_among_equals_one_that_allows(
 def test_each_page_is_compared_with_many_rules_of_many_crawlers_in_linear_time(rule: str) -> None:
     agents = [agent for names in CRAWLERS.values() for agent in names]
     names = "".join(f"User-agent: {agent}\n" for agent in agents)
-    own = "".join(f"User-agent: {agent}\nDisallow: /own{number}\n" for number, agent in enumerate(agents))
+    agent_groups = "".join(f"User-agent: {agent}\nDisallow: /own{number}\n" for number, agent in enumerate(agents))
 
     def made(count: int) -> str:
-        return names + "".join(f"Disallow: {rule.format(number)}\n" for number in range(count)) + own
+        return names + "".join(f"Disallow: {rule.format(number)}\n" for number in range(count)) + agent_groups
 
     def read(text: str) -> None:
         for page in range(10):

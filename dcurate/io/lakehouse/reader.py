@@ -141,7 +141,7 @@ class TableFiles(ParquetReader):
         """The splits of the table; the version of one also says which rows of its files are deleted.
 
         Raises:
-            DataError: there is no such table or version, or it cannot be listed.
+            DataError: the table or version does not exist, or it cannot be listed.
         """
         return map(self._with_deleted, super().splits())
 

@@ -115,7 +115,7 @@ class PageReader:
         self._firsts, self._ends = page.firsts, page.ends
 
     def take_page(self) -> HtmlPage:
-        """Return the page, and let go of it: parser and reader wait for the garbage collector, its blocks need not."""
+        """Return the page and drop the reference to it: its blocks need not wait for the garbage collector."""
         page = self.page
         self._write_to(HtmlPage())
         return page

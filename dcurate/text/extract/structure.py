@@ -142,7 +142,7 @@ class _PageFile:
         self._page, self._reader, self._at = page, reader, 0
 
     def read(self, size: int) -> bytes:
-        """Return the next piece, whatever size is wanted: lxml keeps what it does not need yet."""
+        """Return the next piece of any size: lxml keeps what it does not need yet."""
         if self._reader.is_too_deep:
             return b""
         first, self._at = self._at, self._at + _PIECE
