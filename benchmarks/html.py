@@ -140,32 +140,50 @@ def spread(matches: Sequence[Match], times: int = 500) -> float:
 # The runs
 
 
-def measure_one(subject: Subject, pages: Sequence[dict[str, str]], repeat: int) -> dict[str, Any]:
+def measured(subjects: Sequence[Subject], pages: Sequence[dict[str, str]], repeat: int) -> dict[str, dict[str, Any]]:
+    """Scores and rates of extractors, by name; they take turns, as the speed of a shared machine changes."""
     html = [page["html"].encode() for page in pages]
     truths = [page["truth_text"] for page in pages]
     mb = sum(map(len, html)) / MB
     batch = _batch(html)
-    subject.stage.setup()
-    stage_s, bare_s = [], []
+    stage_s: dict[str, list[float]] = {subject.name: [] for subject in subjects}
+    bare_s: dict[str, list[float]] = {subject.name: [] for subject in subjects if subject.bare}
+    texts: dict[str, list[str]] = {}
+    bare_texts: dict[str, list[str]] = {}
     for _ in range(repeat):
-        begin = time.process_time()
-        result = subject.stage.process(batch)
-        stage_s.append(time.process_time() - begin)
-        if subject.bare:
+        for subject in subjects:
+            subject.stage.setup()
             begin = time.process_time()
-            bare = [_alone(subject.bare, page.decode()) for page in html]
-            bare_s.append(time.process_time() - begin)
-    found = dict(zip(*(result.to_pandas()[name] for name in ("id", "text")), strict=True))
-    matches = [matched(truth, found.get(number, "")) for number, truth in enumerate(truths)]
-    figures: dict[str, Any] = {**scores(matches), "f1_deviation": spread(matches), "published_f1": subject.published}
-    seconds = statistics.median(stage_s)
-    figures |= {"pages_per_cpu_s": len(html) / seconds, "mb_per_cpu_s": mb / seconds, "seconds": stage_s}
-    if subject.bare:
-        alone = statistics.median(bare_s)
-        matches = [matched(truth, text) for truth, text in zip(truths, bare, strict=True)]
-        figures |= {"bare_f1": scores(matches)["f1"], "bare_pages_per_cpu_s": len(html) / alone}
-        figures |= {"overhead_ratio": seconds / alone, "bare_seconds": bare_s}
+            rows = subject.stage.process(batch)
+            stage_s[subject.name].append(time.process_time() - begin)
+            by_page = dict(zip(*(rows.to_pandas()[name] for name in ("id", "text")), strict=True))
+            texts[subject.name] = [by_page.get(number, "") for number in range(len(html))]
+            if subject.bare:
+                begin = time.process_time()
+                bare_texts[subject.name] = [_alone(subject.bare, page.decode()) for page in html]
+                bare_s[subject.name].append(time.process_time() - begin)
+    figures: dict[str, dict[str, Any]] = {}
+    for subject in subjects:
+        matches = [matched(*pair) for pair in zip(truths, texts[subject.name], strict=True)]
+        seconds = statistics.median(stage_s[subject.name])
+        figures[subject.name] = {
+            **{**scores(matches), "f1_deviation": spread(matches), "published_f1": subject.published},
+            **{"pages_per_cpu_s": len(html) / seconds, "mb_per_cpu_s": mb / seconds, "seconds": stage_s[subject.name]},
+        }
+        if subject.bare:
+            alone = statistics.median(bare_s[subject.name])
+            matches = [matched(*pair) for pair in zip(truths, bare_texts[subject.name], strict=True)]
+            figures[subject.name] |= {
+                **{"bare_f1": scores(matches)["f1"], "bare_pages_per_cpu_s": len(html) / alone},
+                **{"overhead_ratio": seconds / alone, "bare_seconds": bare_s[subject.name]},
+            }
     return figures
+
+
+def ratios(figures: dict[str, dict[str, Any]], name: str, peer: str) -> list[float]:
+    """How many times as fast as another an extractor is, in each round, in rising order; its library called bare."""
+    seconds = zip(figures[peer]["bare_seconds"], figures[name]["seconds"], strict=True)
+    return sorted(theirs / ours for theirs, ours in seconds)
 
 
 def _batch(html: Sequence[bytes]) -> DocumentBatch:
@@ -233,12 +251,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--input", type=Path, required=True, help="JSONL with the columns html and truth_text")
     parser.add_argument("--segments", type=Path, help="the folder tests of trafilatura's repository")
     parser.add_argument("--most", type=int, default=10_000, help="the most of these pages to take, spread evenly")
-    parser.add_argument("--repeat", type=int, default=3, help="runs of each; medians count")
+    parser.add_argument("--repeat", type=int, default=3, help="rounds in which all take turns; medians count")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     given = parser.parse_args(arguments)
     pages, left_out = read_rows(given.input, {"html": str, "truth_text": str})
     before = machine()
-    results = {subject.name: measure_one(subject, pages, given.repeat) for subject in subjects()}
+    results = measured(subjects(), pages, given.repeat)
+    faster = ratios(results, "dcurate", "trafilatura")
     header = ["extractor", "F1", "±", "published", "precision", "recall", "pages/s", "MB/s", "bare F1", "stage/bare"]
     rows = [
         [
@@ -258,6 +277,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         f"{len(pages)} pages, {size:.1f} MB of HTML; rates are per CPU-second of one core, medians of {given.repeat}\n"
     )
     print(table(header, rows))
+    spread_of_rounds = f"{faster[0]:.2f} to {faster[-1]:.2f} by round"
+    print(f"\ndcurate: {statistics.median(faster):.2f} times trafilatura called bare, {spread_of_rounds}")
     marked = marked_pages(given.segments) if given.segments else []
     marked = marked[:: -(-len(marked) // given.most) or 1]
     segments = {subject.name: measure_segments(subject, marked) for subject in subjects()} if marked else {}
@@ -284,6 +305,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             "machine": before,
             "versions": packages,
             "results": results,
+            "times_trafilatura": faster,
             "pages_with_segments": len(marked),
             "segments": segments,
         },

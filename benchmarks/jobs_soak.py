@@ -1,7 +1,8 @@
 """A long run: how much driver, scheduler and ledger grow with the tasks, and whether Dask spills.
 
-``python -m benchmarks.jobs_soak [--splits 500000] [--times 10] [--json FILE]``. A stage leaks and wears out, so that
-its processes are recycled by memory and by age all along. Scheduler, nannies, workers and the driver are processes.
+``python -m benchmarks.jobs_soak [--splits 500000] [--minutes 0] [--times 10] [--json FILE]``. A stage leaks and wears
+out, so that its processes are recycled by memory and by age all along. Scheduler, nannies, workers and the driver are
+processes. With ``--minutes``, each call rests, so that the run takes at least that long on a machine with other work.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ from dcurate import AttachedCluster, DaskExecutor, DocumentBatch, Pipeline, Proc
 from dcurate.core.pipeline import AnyStage
 from dcurate.events import Event, Sampled, TaskDone, WorkerRecycled
 
-#: Memory of each worker, and bytes that each call of a stage leaks.
-WORKER_MEMORY, LEAK_BYTES = 400_000_000, 10_000
+#: Workers of one slot, memory of each, and bytes that each call of a stage leaks.
+WORKERS, WORKER_MEMORY, LEAK_BYTES = 2, 400_000_000, 10_000
 #: Minutes that a process of the stage lives.
 LIFETIME_M = 5.0
 #: Seconds between two looks.
@@ -41,8 +42,13 @@ STEADY = 0.6
 
 @dataclass
 class Leak(ProcessingStage[DocumentBatch, DocumentBatch]):
-    """Forgets to free memory."""
+    """Forgets to free memory.
 
+    Args:
+        rest_s: seconds that each call sleeps.
+    """
+
+    rest_s: float = 0.0
     name: str = "leak"
 
     def __post_init__(self) -> None:
@@ -50,6 +56,7 @@ class Leak(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
         self.kept.append(os.urandom(LEAK_BYTES))
+        time.sleep(self.rest_s)
         return task
 
 
@@ -105,13 +112,13 @@ class SoakCounts:
         }
 
 
-def drive(address: str, output: str, splits: int, bytes_each: int) -> dict[str, Any]:
+def drive(address: str, output: str, splits: int, bytes_each: int, rest_s: float) -> dict[str, Any]:
     """Run a pipeline on a cluster: splits of text that leave one row, or splits of one row that leak."""
     stages: list[AnyStage] = [NullWriter(output)]
     if bytes_each:
         stages = [MadeTexts(splits), FirstRow(), *stages]
     else:
-        stages = [Partitions(splits), Leak().with_(worker_max_lifetime_m=LIFETIME_M), *stages]
+        stages = [Partitions(splits), Leak(rest_s).with_(worker_max_lifetime_m=LIFETIME_M), *stages]
     counts, begin = SoakCounts(), time.perf_counter()
     result = Pipeline("soak", stages=stages).run(
         DaskExecutor(cluster=AttachedCluster(address, timeout_s=60)), observers=[counts]
@@ -128,7 +135,7 @@ def drive(address: str, output: str, splits: int, bytes_each: int) -> dict[str, 
 
 @contextmanager
 def cluster(folder: Path) -> Iterator[tuple[str, psutil.Process]]:
-    """A scheduler and two workers with nannies; its address and process."""
+    """A scheduler and workers with nannies; its address and process."""
     info = folder / "scheduler.json"
     here = ["--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(info)]
     with ExitStack() as stack, (folder / "dask.log").open("ab") as log:
@@ -143,20 +150,28 @@ def cluster(folder: Path) -> Iterator[tuple[str, psutil.Process]]:
         while not (info.exists() and info.stat().st_size):
             time.sleep(0.05)
         address = json.loads(info.read_text())["address"]
-        workers = ["--nworkers", "2", "--nthreads", "1", "--memory-limit", str(WORKER_MEMORY), "--no-dashboard"]
+        workers = [
+            "--nworkers",
+            str(WORKERS),
+            "--nthreads",
+            "1",
+            "--memory-limit",
+            str(WORKER_MEMORY),
+            "--no-dashboard",
+        ]
         start("worker", address, *workers, "--local-directory", str(folder), "--preload", "dcurate.preload")
         with Client(address, timeout=60, set_as_default=False) as client:
-            client.wait_for_workers(2, timeout=120)
+            client.wait_for_workers(WORKERS, timeout=120)
         yield address, psutil.Process(scheduler.pid)
 
 
-def observed(folder: Path, splits: int, bytes_each: int) -> dict[str, Any]:
+def observed(folder: Path, splits: int, bytes_each: int, rest_s: float = 0.0) -> dict[str, Any]:
     """Run a pipeline, and look at driver, scheduler, ledger and workers all along."""
     looks: list[tuple[float, ...]] = []
     spilled: float = 0
     with cluster(folder) as (address, scheduler), Client(address, set_as_default=False) as client:
         command = job("benchmarks.jobs_soak:drive", address=address, output=str(folder / "out"), splits=splits,
-                      bytes_each=bytes_each)  # fmt: skip
+                      bytes_each=bytes_each, rest_s=rest_s)  # fmt: skip
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             driver = psutil.Process(process.pid)
             while process.poll() is None:
@@ -179,7 +194,7 @@ def observed(folder: Path, splits: int, bytes_each: int) -> dict[str, Any]:
         "peak_driver_mb": max(look[1] for look in looks),
         "peak_scheduler_mb": max(look[2] for look in looks),
         "bytes_through": splits * bytes_each,
-        "workers_memory": 2 * WORKER_MEMORY,
+        "workers_memory": WORKERS * WORKER_MEMORY,
         "bytes_spilled": spilled,
         "lost": splits - outcome["rows"],
     }
@@ -198,18 +213,20 @@ def _spilled(worker: dict[str, Any]) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--splits", type=int, default=500_000, help="splits of the long run")
+    parser.add_argument("--minutes", type=float, default=0.0, help="least length of the long run")
     parser.add_argument("--times", type=float, default=10.0, help="data of the run that may not spill, in memories")
     parser.add_argument("--json", type=Path, help="where to write the figures")
     options = parser.parse_args()
     figures: dict[str, Any] = {"machine": machine(), "versions": versions("dask", "distributed")}
     with scratch_folder("soak", None) as scratch:
         os.environ["DCURATE_CACHE"] = f"{scratch}/cache"
-        for name, splits, bytes_each in (
-            ("spill", int(options.times * 2 * WORKER_MEMORY / SPLIT_BYTES), SPLIT_BYTES),
-            ("soak", options.splits, 0),
+        rest_s = options.minutes * 60 * WORKERS / options.splits
+        for name, splits, bytes_each, rest in (
+            ("spill", int(options.times * WORKERS * WORKER_MEMORY / SPLIT_BYTES), SPLIT_BYTES, 0.0),
+            ("soak", options.splits, 0, rest_s),
         ):
             (scratch / name).mkdir()
-            figures[name] = observed(scratch / name, splits, bytes_each)
+            figures[name] = observed(scratch / name, splits, bytes_each, rest)
             flat = {**figures[name], **figures[name]["growth_per_100000_calls"]}
             print(table([name, ""], [[key, value] for key, value in flat.items() if not isinstance(value, dict)]))
             save(options.json, figures)
