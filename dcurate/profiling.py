@@ -189,7 +189,7 @@ def _filters_of(filters: Any, trust: bool) -> list[DocumentFilter]:
     rules = [filters] if isinstance(filters, DocumentFilter) else list(filters)
     for rule in rules:
         if not isinstance(rule, DocumentFilter):
-            raise PipelineError(f"{rule!r} is no filter; give filters such as WordCountFilter(), or a recipe's name")
+            raise PipelineError(f"{rule!r} is not a filter; give filters such as WordCountFilter(), or a recipe's name")
     return rules
 
 

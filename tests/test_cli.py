@@ -119,7 +119,7 @@ WRONG = {
     ("runn",): "error: No such command 'runn'. Did you mean 'run'?",
     ("run", "r.yaml", "--mod", "batch"): "error: No such option '--mod'. Did you mean '--mode'?",
     ("run", "r.yaml", "--workers", "0"): "error: Invalid value for '--workers': 0 is not in the range x>=1.",
-    ("run", "dem"): "error: there is no recipe file 'dem', and no bundled recipe of that name; did you mean 'demo'?",
+    ("run", "dem"): "error: 'dem' is neither a recipe file nor the name of a bundled recipe; did you mean 'demo'?",
     ("plan", "r.yaml", "--set", "min_word=3"): (
         "error: r.yaml: the recipe has no param 'min_word'; did you mean 'min_words'?"
     ),
@@ -165,7 +165,7 @@ def test_debug_adds_the_traceback(here):
     done = run("plan", "dem", "--debug", cwd=here)
     assert done.returncode == 2
     assert done.stderr.startswith("Traceback (most recent call last):")
-    assert done.stderr.splitlines()[-1].startswith("error: there is no recipe file 'dem'")
+    assert done.stderr.splitlines()[-1].startswith("error: 'dem' is neither a recipe file")
 
 
 def test_plan_shows_params_operators_and_columns(here):
@@ -269,7 +269,7 @@ def test_a_run_that_fails_is_one_sentence_and_exit_code_1(here):
     ("arguments", "code", "last"),
     [
         (["r.yaml", "--set", "min_words=1000"], 0, {"notice": "no documents are left: --rejected PATH keeps dropped"}),
-        (["nothing.yaml"], 2, {"error": "there is no recipe file 'nothing.yaml'"}),
+        (["nothing.yaml"], 2, {"error": "'nothing.yaml' is neither a recipe file"}),
         (["r.yaml", "--mod", "inline"], 2, {"error": "No such option '--mod'. Did you mean '--mode'?"}),
         (["broken.yaml"], 1, {"error": "stage 'broken' failed on batch"}),
         (["broken.yaml", "--debug"], 1, {"error": "stage 'broken' failed on batch", "trace": "Traceback (most"}),

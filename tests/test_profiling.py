@@ -274,7 +274,7 @@ def test_what_cannot_be_profiled_is_refused(corpus: tuple[str, list[dict[str, An
     stages: list[AnyStage] = [JsonlReader(corpus[0]), JsonlWriter(str(tmp_path))]
     for source, settings, said in [
         (Pipeline("p", stages=stages), {}, "pipeline 'p' ends with a writer; leave it out"),
-        (corpus[0], {"filters": [len]}, "is no filter; give filters such as WordCountFilter"),
+        (corpus[0], {"filters": [len]}, "is not a filter; give filters such as WordCountFilter"),
         (corpus[0], {"filters": "nemo-englisch"}, "nemo-english"),
         (corpus[0], {"most_dropped": 5}, "most_dropped=5 is a share of the documents"),
         (corpus[0], {"text_field": "body"}, "reads column 'body'"),

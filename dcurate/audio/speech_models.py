@@ -136,7 +136,7 @@ class SpeechModelStage(SoundStage):
     def _loaded(self) -> SpeechNetwork:
         path = Path(self.model)
         if not path.is_file():
-            raise ResourceError(f"{self.name}: there is no file {self.model!r}; give model= the path of its weights")
+            raise ResourceError(f"{self.name}: file {self.model!r} does not exist; give model= the path of its weights")
         try:
             return self.network(_read(path, self._torch_device))
         except ResourceError:

@@ -123,7 +123,7 @@ def voice_encoder(model: str | None) -> VoiceEncoder:
             "file as model="
         )
     if not path.is_file():
-        raise ResourceError(f"there is no model {model!r}; give the path of a file such as {_FILE}")
+        raise ResourceError(f"model {model!r} does not exist; give the path of a file such as {_FILE}")
     return _loaded(path)
 
 

@@ -358,7 +358,7 @@ def _bundled(name: str) -> str:
     """The text of a bundled recipe."""
     paths = {recipe.name: recipe.path for recipe in bundled_recipes()}
     if name not in paths:
-        raise PipelineError(f"there is no bundled recipe {name!r}{nearest(name, paths)}")
+        raise PipelineError(f"no bundled recipe is named {name!r}{nearest(name, paths)}")
     return paths[name].read_text("utf-8")
 
 

@@ -172,7 +172,7 @@ def _read_back(verified: check.Verified, folder: folders.TokenFolder, sample: in
         return "no document is read back, as files are damaged"
     if folder.about["unit"] == "window":
         return "no document is read back, as the windows are shuffled; their sizes, indexes and bytes are right"
-    return "no document is read back, as the sample is empty" if not sample else "there is no document to read back"
+    return "no document is read back, as the sample is empty" if not sample else "no document to read back"
 
 
 def _token_folders(inputs: tuple[str, ...], tokenizer: str | None) -> list[folders.TokenFolder]:

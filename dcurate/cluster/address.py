@@ -37,7 +37,7 @@ def read_scheduler_file(path: str, timeout_s: float) -> str:
                 return str(json.load(file)["address"])
         except FileNotFoundError as error:
             problem = RunError(
-                f"there is no scheduler file {path!r} after {timeout_s:g} seconds; start a scheduler with: dask "
+                f"scheduler file {path!r} is not there after {timeout_s:g} seconds; start a scheduler with: dask "
                 f"scheduler --scheduler-file {path}"
             )
             problem.__cause__ = error
@@ -66,7 +66,7 @@ def tls_config(ca_file: str, cert: str, key: str | None) -> dict[str, Any]:
     """
     for option, path in {"--tls-ca-file": ca_file, "--tls-cert": cert, "--tls-key": key}.items():
         if path is not None and not os.path.isfile(path):
-            raise PipelineError(f"there is no file {path!r}; give {option} a file in PEM format")
+            raise PipelineError(f"file {path!r} does not exist; give {option} a file in PEM format")
     security = Security(tls_ca_file=ca_file, tls_client_cert=cert, tls_client_key=key)
     try:
         security.get_connection_args("client")

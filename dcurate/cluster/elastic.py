@@ -269,7 +269,7 @@ class ElasticCluster(Cluster):
         if self.follow:
             raise RunError("the cluster follows what runs want; open it with follow=False to set numbers yourself")
         if kind not in self.kinds:
-            raise ResourceError(f"there are no workers of kind {kind!r}{nearest(kind, self.kinds)}")
+            raise ResourceError(f"no workers are of kind {kind!r}{nearest(kind, self.kinds)}")
         shape = self.kinds[kind].shape
         if shape.clamped(number) != number:
             raise ResourceError(f"{number} workers of kind {kind!r}: there may be {shape.minimum} to {shape.maximum}")

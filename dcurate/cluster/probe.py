@@ -71,7 +71,7 @@ def check_answers(address: str, timeout_s: float, security: Security | None = No
         if kind != "Scheduler":
             _refuse(address, f"it is the address of a {kind}", _ADVICE)
     except socket.gaierror as error:
-        _refuse(address, f"there is no host {host!r} ({error.strerror})")
+        _refuse(address, f"host {host!r} is not known ({error.strerror})")
     except TimeoutError:
         _refuse(address, f"nothing answers within {timeout_s:g} seconds")
     except TypeError as error:

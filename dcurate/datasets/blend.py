@@ -65,7 +65,9 @@ class Blend(CompositeStage[FileGroup, DocumentBatch]):
         check_count(self.name, "target_size", self.target_size)
         for reader in self.datasets:
             if not isinstance(reader, SourceStage):
-                raise PipelineError(f"{self.name}: {reader!r} is no reader; give a list such as [JsonlReader('web')]")
+                raise PipelineError(
+                    f"{self.name}: {reader!r} is not a reader; give a list such as [JsonlReader('web')]"
+                )
         if len(self.datasets) != len(self.sampling_weights) or not self.datasets:
             raise PipelineError(
                 f"{self.name}: {len(self.datasets)} datasets and {len(self.sampling_weights)} sampling_weights; "

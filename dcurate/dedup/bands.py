@@ -38,7 +38,7 @@ class Bands:
     def __post_init__(self) -> None:
         for name in ("bands", "rows"):
             if type(getattr(self, name)) is not int or getattr(self, name) < 1:
-                raise PipelineError(f"{name}={getattr(self, name)!r} is no whole number from 1 on")
+                raise PipelineError(f"{name}={getattr(self, name)!r} is not a whole number from 1 on")
 
     @classmethod
     def for_threshold(cls, threshold: float, num_hashes: int, recall: float = 0.98) -> Self:
@@ -63,7 +63,7 @@ class Bands:
         if not (0 < threshold < 1 and 0 < recall < 1):
             raise PipelineError(f"threshold={threshold!r} and recall={recall!r} must be above 0 and below 1")
         if num_hashes < 1:
-            raise PipelineError(f"num_hashes={num_hashes!r} is no whole number from 1 on")
+            raise PipelineError(f"num_hashes={num_hashes!r} is not a whole number from 1 on")
         grid = (np.arange(_STEPS) + 0.5) / _STEPS * threshold
         choices = []
         for rows in range(1, num_hashes + 1):

@@ -104,7 +104,7 @@ class Benchmark(HidesSecrets):
         folder, _, name = self.path.rpartition("/")
         data = Directory(folder or ".", options or {}).read(name)
         if data is None:
-            raise DataError(f"{self.path}: there is no such file; name the file that holds the benchmark")
+            raise DataError(f"{self.path}: no such file; name the file that holds the benchmark")
         try:
             text = unpack(data, ending_of(self.path), self.path).decode()
         except UnicodeDecodeError as error:
@@ -235,7 +235,7 @@ class NgramIndex:
         folder, _, name = path.rpartition("/")
         data = Directory(folder or ".", storage_options or {}).read(name)
         if data is None or not data.startswith(_MARK):
-            problem = "is not there" if data is None else "is no index of n-grams"
+            problem = "is not there" if data is None else "is not an index of n-grams"
             raise DataError(f"{path} {problem}; make one with NgramIndex.build(...).save({path!r})")
         with np.load(io.BytesIO(data[len(_MARK) :]), allow_pickle=False) as arrays:
             fields = {name: arrays[f"grams_{name}"] for name in SoughtNgrams._fields}

@@ -99,7 +99,7 @@ class BloomFolder:
         """
         known = Directory(path).read(_ABOUT)
         if known is None:
-            raise DataError(f"there is no Bloom filter in {path!r}; check the path")
+            raise DataError(f"{path!r} holds no Bloom filter; check the path")
         about = orjson.loads(known)
         return cls(path, about.pop("capacity"), about.pop("false_positive_rate"), about)
 

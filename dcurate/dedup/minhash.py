@@ -59,7 +59,7 @@ class MinHash:
         if self.method not in _METHODS:
             raise PipelineError(f"method={self.method!r} is not one of {', '.join(_METHODS)}")
         if type(self.num_hashes) is not int or not 1 <= self.num_hashes <= _MOST_HASHES:
-            raise PipelineError(f"num_hashes={self.num_hashes!r} is no whole number from 1 to {_MOST_HASHES}")
+            raise PipelineError(f"num_hashes={self.num_hashes!r} is not a whole number from 1 to {_MOST_HASHES}")
         if self.method == "cudf" and (self.shingles.unit != "characters" or self.shingles.seed >= 2**32):
             raise PipelineError(
                 'method="cudf" needs shingles of characters and a seed below 2**32: Shingles(24, "characters")'

@@ -82,7 +82,7 @@ class Search:
 
     def __post_init__(self) -> None:
         if not 0 < self.threshold <= 1:
-            raise PipelineError(f"threshold={self.threshold!r} is no similarity; it must lie above 0 and at most at 1")
+            raise PipelineError(f"threshold={self.threshold!r} is not a similarity; it must be above 0 and at most 1")
         if self.verification not in VERIFICATIONS:
             raise PipelineError(
                 f"unknown verification={self.verification!r}{nearest(str(self.verification), VERIFICATIONS)}"

@@ -58,7 +58,7 @@ def similar_pairs(bounds: Ints, values: npt.NDArray[np.uint32], least: float) ->
         [[0], [1], [0.5]]
     """
     if not 0 < least <= 1:
-        raise PipelineError(f"least={least!r} is no similarity; it must lie above 0 and at most at 1")
+        raise PipelineError(f"least={least!r} is not a similarity; it must be above 0 and at most 1")
     ranks, singles, different = _ranked(values)
     sizes = np.diff(bounds)
     order = np.argsort(sizes, kind="stable")

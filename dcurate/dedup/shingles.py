@@ -51,7 +51,7 @@ class Shingles:
         if type(self.size) is not int or not 1 <= self.size <= _LONGEST:
             raise PipelineError(f"size={self.size!r}: a shingle has 1 to {_LONGEST} {self.unit}")
         if type(self.seed) is not int or not 0 <= self.seed < 2**64:
-            raise PipelineError(f"seed={self.seed!r} is no whole number from 0 to 2**64 - 1")
+            raise PipelineError(f"seed={self.seed!r} is not a whole number from 0 to 2**64 - 1")
 
     @property
     def rule(self) -> Rule:

@@ -113,7 +113,7 @@ class SpanShuffle(BarrierStage[DocumentBatch]):
 
 
 def at_least(stage: str, setting: str, value: object, least: int) -> None:
-    """Refuse a setting that is no whole number of at least `least`.
+    """Refuse a setting that is not a whole number of at least `least`.
 
     Raises:
         PipelineError: it is not valid.

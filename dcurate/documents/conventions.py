@@ -75,7 +75,7 @@ def read_olmocr(answer: str) -> PageAnswer:
     fields = {name: value.strip(" \t") for name, value in _FIELD.findall(front[1])}
     turn = fields.get("rotation_correction", "0")
     if turn not in ("0", "90", "180", "270"):
-        raise RequestError(f"rotation_correction: {turn[:20]!r} is no turn", "unreadable answer", again=True)
+        raise RequestError(f"rotation_correction: {turn[:20]!r} is not a turn", "unreadable answer", again=True)
     valid = fields.get("is_rotation_valid", "True").lower() != "false"
     language = fields.get("primary_language", "")
     text = answer[front.end() :].strip()

@@ -139,7 +139,7 @@ class PdfExtract(FileExtract):
 
     def __post_init__(self) -> None:
         if self.output not in get_args(Output):
-            raise PipelineError(f"{self.name}: output={self.output!r} is none of {listed(get_args(Output))}")
+            raise PipelineError(f"{self.name}: output={self.output!r} is not one of {listed(get_args(Output))}")
         if self.max_pages is not None and self.max_pages < 1:
             raise PipelineError(f"{self.name}: max_pages={self.max_pages!r} must be at least 1, or None for all")
         for argument in ("most_pages", "max_chars_per_page", "max_objects_per_page"):
@@ -147,7 +147,9 @@ class PdfExtract(FileExtract):
                 raise PipelineError(f"{self.name}: {argument}={getattr(self, argument)!r} must be at least 1")
         for argument, allowed in (("ocr", get_args(Ocr)), ("hard", get_args(Hard))):
             if getattr(self, argument) not in allowed:
-                raise PipelineError(f"{self.name}: {argument}={getattr(self, argument)!r} is none of {listed(allowed)}")
+                raise PipelineError(
+                    f"{self.name}: {argument}={getattr(self, argument)!r} is not one of {listed(allowed)}"
+                )
         super().__post_init__()
 
     def requires(self) -> dict[str, str]:

@@ -57,7 +57,7 @@ class NeedsOcr(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     def __post_init__(self) -> None:
         if self.otherwise not in ROUTES[1:]:
-            raise PipelineError(f"{self.name}: otherwise={self.otherwise!r} is none of {listed(ROUTES[1:])}")
+            raise PipelineError(f"{self.name}: otherwise={self.otherwise!r} is not one of {listed(ROUTES[1:])}")
         if not 0 <= self.max_ratio <= 1:
             raise PipelineError(f"{self.name}: max_ratio={self.max_ratio!r} must be from 0 to 1")
 

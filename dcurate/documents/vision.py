@@ -196,7 +196,7 @@ class VisionExtract(Generate):
         if isinstance(outcome, RequestError):
             raise outcome
         if not isinstance(outcome, Answer):
-            raise RequestError("there is no answer", "empty answer")
+            raise RequestError("no answer", "empty answer")
         if outcome.cut:
             raise RequestError("the answer was cut at max_tokens", "answer too long")
         return self._convention.read(outcome.texts[0])

@@ -33,7 +33,7 @@ def fields(data: bytes, element: str, name: str) -> list[dict[str, str]]:
     """The texts within each element of a name, by the names of its children.
 
     Raises:
-        DataError: it is no XML, or holds a document type declaration.
+        DataError: it is not XML, or holds a document type declaration.
 
     Examples:
         >>> fields(b"<all><file><size>3</size></file></all>", "file", "the listing")

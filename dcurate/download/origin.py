@@ -205,7 +205,7 @@ def _answer(url: str, response: Any, start: int, deadline: Deadline) -> RangeRes
     hint = {
         401: "; give credentials in Transfer(headers=...)",
         403: "; the server refuses",
-        404: "; there is no such file",
+        404: "; no such file",
     }
     raise TransferError(f"cannot fetch {url}: {status} {response.reason or ''}{hint.get(status, '')}", status)
 

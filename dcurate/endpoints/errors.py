@@ -68,7 +68,7 @@ def failed(status: int, headers: Mapping[str, str], content: bytes, where: str) 
             "run, or give api_key="
         )
     if status in (404, 405):
-        return ResourceError(f"{where}: there is no such model or path ({detail}); check model= and base_url=")
+        return ResourceError(f"{where}: no such model or path ({detail}); check model= and base_url=")
     if _too_long(content):
         sentence = f"{where}: the prompt is too long ({detail}); split the texts first, or lower max_tokens"
         return RequestError(sentence, "prompt too long")

@@ -49,13 +49,13 @@ def data_url(picture: Picture) -> str:
     """
     if isinstance(picture, str):
         if not picture.lower().startswith(_ADDRESSES):
-            raise RequestError(f"{picture[:80]!r} is no address of a picture; give its bytes", "no picture")
+            raise RequestError(f"{picture[:80]!r} is not an address of a picture; give its bytes", "no picture")
         return picture
     kind = media_type(picture)
     if kind is None:
         detail = "it is empty" if not picture else f"it begins with {bytes(picture[:8])!r}"
         raise RequestError(
-            f"a vision model reads PNG, JPEG, GIF and WebP, and this is none of them: {detail}; convert it",
+            f"a vision model reads PNG, JPEG, GIF and WebP, and this is not one of them: {detail}; convert it",
             "no picture",
         )
     return f"data:{kind};base64,{base64.b64encode(picture).decode()}"

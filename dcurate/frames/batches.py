@@ -37,7 +37,7 @@ def batches_of(given: Any) -> Any:
         return [given]
     if type(given).__module__ in _NO_ROWS:
         raise PipelineError(
-            f"initial_tasks is of {type(given).__name__}, which is no table of rows; give one split as a Dataset, "
+            f"initial_tasks is of {type(given).__name__}, which is not a table of rows; give one split as a Dataset, "
             "or read its files with a reader"
         )
     frame = as_frame(given)

@@ -284,7 +284,7 @@ def _pass_padding(feed: _Feed, unit: int) -> None:
             feed.give_back(excess)
             break
     if (feed.at - begin) % unit:
-        raise _DamageError(begin, f"{feed.at - begin} bytes of padding are no multiple of {unit}")
+        raise _DamageError(begin, f"{feed.at - begin} bytes of padding are not a multiple of {unit}")
 
 
 def _doubtful(file: BinaryIO, at: int, ending: str) -> Iterator[bytes]:

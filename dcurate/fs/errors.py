@@ -35,7 +35,7 @@ def storage_errors(doing: str, path: str) -> Iterator[None]:
                 f"cannot {doing} {path!r}: it is a link to {os.readlink(path)!r}, which is not there; "
                 "put it there or remove the link"
             ) from error
-        raise DataError(f"cannot {doing} {path!r}: there is no such file or directory; check the path") from error
+        raise DataError(f"cannot {doing} {path!r}: no such file or directory; check the path") from error
     except PermissionError as error:
         advice = "check the credentials in storage_options" if "://" in path else "give this user the right to it"
         raise DataError(f"cannot {doing} {path!r}: permission denied; {advice}") from error

@@ -95,7 +95,7 @@ class BenchmarkFiles:
         finally:
             stage.teardown()
         if not names:
-            raise DataError(f"there are no {cls.what} of benchmarks in {dict(benchmarks)!r}")
+            raise DataError(f"no {cls.what} of benchmarks in {dict(benchmarks)!r}")
         return cls(cls.packed(prints), tuple(names))
 
     def write(self, url: str, storage_options: Mapping[str, Any] | None = None) -> None:

@@ -232,7 +232,7 @@ def keep_of(
         return _RulesInTurn(tuple(keep_of(rule, stage, named) for rule in wanted))
     if not isinstance(wanted, str) or wanted not in named:
         raise PipelineError(
-            f"{stage}: keep={wanted!r} is no rule{nearest(str(wanted), list(named))}; and by a column "
+            f"{stage}: keep={wanted!r} is not a rule{nearest(str(wanted), list(named))}; and by a column "
             "Highest('score'), Lowest('perplexity'), Preferred('source', ['books', 'web'])"
         )
     return named[wanted]

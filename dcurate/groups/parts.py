@@ -68,9 +68,9 @@ class Parts:
         for name, least in (("bits", 64), ("max_distance", 0), ("together", 1)):
             value = getattr(self, name)
             if type(value) is not int or value < least:
-                raise PipelineError(f"{name}={value!r} is no whole number from {least} on")
+                raise PipelineError(f"{name}={value!r} is not a whole number from {least} on")
         if self.bits % 64:
-            raise PipelineError(f"bits={self.bits} is no multiple of 64")
+            raise PipelineError(f"bits={self.bits} is not a multiple of 64")
         if self.parts > self.bits or self.keys_each > MOST_KEYS:
             raise PipelineError(
                 f"max_distance={self.max_distance} with together={self.together} takes {self.keys_each:,} keys for each"

@@ -99,7 +99,7 @@ def check_tokenizer_name(name: str, asks: str) -> None:
     if close or looks_like_file(name):
         hint = f", did you mean {close[0]!r}?" if close else ";"
         raise DataError(
-            f"{asks}: there is no such file or folder as {name!r}{hint} give the path of a tokenizer, or the id of a "
+            f"{asks}: file or folder {name!r} does not exist{hint} give the path of a tokenizer, or the id of a "
             "model at the Hugging Face hub"
         )
 

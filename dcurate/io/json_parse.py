@@ -485,7 +485,7 @@ def _as(value: Any, type_: pa.DataType) -> Any:
     if pa.types.is_floating(type_):
         return float(value)
     if pa.types.is_integer(type_) and isinstance(value, float) and not value.is_integer():
-        raise ValueError(f"{value} is no whole number")
+        raise ValueError(f"{value} is not a whole number")
     if pa.types.is_struct(type_):
         return {child.name: _as(value.get(child.name), child.type) for child in type_}
     if pa.types.is_list(type_):

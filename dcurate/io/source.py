@@ -103,7 +103,7 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
     def __post_init__(self) -> None:
         as_list(self.file_paths)
         if self.frames not in get_args(Frames):
-            raise PipelineError(f"{self.name}: frames={self.frames!r} is none of {listed(get_args(Frames))}")
+            raise PipelineError(f"{self.name}: frames={self.frames!r} is not one of {listed(get_args(Frames))}")
         if self.frames == "cudf":
             self.resources = _ON_GPU
         self._partitioning()
@@ -176,7 +176,7 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
         read = self.fields if self._read_only is None else self._read_only
         mixed = [name for name in self._mixed if read is None or name in read]
         about = [
-            f"column {name!r} holds values of several types and is read as text, what is no text as JSON; "
+            f"column {name!r} holds values of several types and is read as text, other values as JSON; "
             "what no stage changes is written as it came"
             for name in mixed
         ]
@@ -281,8 +281,8 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
             ending = _ending(file.path.lower())
             if ending in _ELSEWHERE and not self.kind.matches(file.path):
                 raise DataError(
-                    f"{shown_name(file.path, self.file_paths)} is no {self.kind.name} file by its ending, which would "
-                    f"be {self.kind.wanted}; {_ELSEWHERE[ending]}, or rename it if it is one"
+                    f"{shown_name(file.path, self.file_paths)} is not a {self.kind.name} file by its ending, which "
+                    f"would be {self.kind.wanted}; {_ELSEWHERE[ending]}, or rename it if it is one"
                 )
         if self.has_folder_columns and self.folder_fields:
             self._folder_types = folder_types(file.name for file in matched.files)

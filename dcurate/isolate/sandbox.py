@@ -450,7 +450,7 @@ class _Child:
         del self._held[:size]
         if not isinstance(value, dict):
             self._wait(0.0)
-            raise ChildDiedError("crashed: bad answer", "an answer that is no JSON object")
+            raise ChildDiedError("crashed: bad answer", "an answer that is not a JSON object")
         return kind, value, blobs
 
     def _death(self) -> MediaFault:

@@ -435,7 +435,7 @@ class JobBoard(SchedulerPlugin):  # type: ignore[misc]
         named = [entry for entry in self.entries.values() if entry.record.name == job]
         if not named:
             known = [*self.entries, *(entry.record.name for entry in self.entries.values())]
-            raise PipelineError(f"there is no job {job!r}{nearest(job, known[-20:]) or '; none was submitted here'}")
+            raise PipelineError(f"job {job!r} does not exist{nearest(job, known[-20:]) or '; none was submitted here'}")
         return named[-1]
 
 

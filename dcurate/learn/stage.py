@@ -135,7 +135,7 @@ class Learn(BarrierStage[DocumentBatch]):
                 raise PipelineError(f"{self.name}: {setting}={getattr(self, setting)!r} is not one of {allowed}")
         unknown = sorted(set(self.positive) - set(self.head_fields))
         if unknown:
-            raise PipelineError(f"{self.name}: positive names {listed(unknown)}, which is none of head_fields")
+            raise PipelineError(f"{self.name}: positive names {listed(unknown)}, not in head_fields")
         for setting in ("figure_fields", "feature_fields"):
             columns = getattr(self, setting)
             if isinstance(columns, str) or len(set(columns)) < len(columns):

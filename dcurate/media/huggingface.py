@@ -142,7 +142,7 @@ class PackMedia(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     def __post_init__(self) -> None:
         if self.feature not in _FEATURES:
-            raise PipelineError(f"{self.name}: feature={self.feature!r} is none of {listed(_FEATURES)}")
+            raise PipelineError(f"{self.name}: feature={self.feature!r} is not one of {listed(_FEATURES)}")
 
     def outputs(self) -> tuple[list[str], list[str]]:
         return [], [self.column]

@@ -86,7 +86,7 @@ def from_base64(value: Any, limit: int) -> bytes:
         (b'hi', b'hi')
     """
     if not isinstance(value, str):
-        raise MediaError("no bytes", "the value is no text" if value is not None else "there is no value")
+        raise MediaError("no bytes", "the value is not text" if value is not None else "the value is missing")
     if value[:5].lower() == "data:" and (prefix := _DATA_URL.match(value)):
         value = value[prefix.end() :]
     if len(value) > limit * 2:

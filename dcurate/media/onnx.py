@@ -54,11 +54,12 @@ def loaded(path: Path, inputs: tuple[str, ...], what: str, extra: str) -> Any:
         raise
     except Exception as error:  # ONNX Runtime has no common base of its errors
         first = str(error).partition("\n")[0]
-        raise DataError(f"{path} is no model in ONNX format for {what}: {first}") from error
+        raise DataError(f"{path} is not a model in ONNX format for {what}: {first}") from error
     names = tuple(given.name for given in model.get_inputs())
     if names != inputs:
         raise DataError(
-            f"{path} is no model for {what}: its inputs are {', '.join(names)}, not {', '.join(inputs)}; give another"
+            f"{path} is not a model for {what}: its inputs are {', '.join(names)}, not {', '.join(inputs)}; "
+            "give another"
         )
     return model
 
@@ -94,7 +95,7 @@ def model_path(model: str | None, package: str, name: str, what: str) -> Path:
     """
     if model is not None:
         if not Path(model).is_file():
-            raise ResourceError(f"there is no model {model!r}; give the path of a file in ONNX format")
+            raise ResourceError(f"model {model!r} does not exist; give the path of a file in ONNX format")
         return Path(model)
     path = packaged(package, name)
     if path is None:

@@ -164,7 +164,7 @@ def _looked_up(
     store, path, version = opened[ref.path]
     if version is None:
         is_asked = ref.member is not None or store is None or isinstance(store, LocalFileSystem)
-        return MediaFault("missing", f"there is no file {ref.path!r}") if is_asked else ref
+        return MediaFault("missing", f"file {ref.path!r} does not exist") if is_asked else ref
     if ref.member is None:
         return Ref(ref.path, None, 0, version.size)
     if not ref.is_named_only:

@@ -296,7 +296,7 @@ def _of_file(path: str, refs: Sequence[Ref], limit: int, options: Mapping[str, A
         try:
             version = version_of(store, inner)
         except FileNotFoundError:
-            return [MediaFault("missing", f"there is no file {path!r}")] * len(refs)
+            return [MediaFault("missing", f"file {path!r} does not exist")] * len(refs)
         contents: dict[Ref, bytes | MediaFault] = {}
         ranges: dict[Ref, Place] = {}
         kind = container_of(path)

@@ -139,7 +139,7 @@ class WebDatasetReader(MediaSource):
         for table, rows in super()._tables(part, name, lost, left_out):
             problems = (row.values.pop("", ()) for row in rows)
             left_out.update(
-                f"members were kept that are no such text ({problem})"
+                f"members were kept that are not such text ({problem})"
                 for row_problems in problems
                 for problem in row_problems
             )

@@ -104,7 +104,7 @@ class Plan:
             lines.append(f"Operator {number}: {operator.name}{fused}")
             settings = [f"one slot needs {operator.resources}"]
             if operator.spec.gpu_optional and operator.resources.requires_gpu:
-                settings.append("on CPUs alone where there is no GPU")
+                settings.append("on CPUs alone without a GPU")
             if operator.batch_size > 1:
                 settings.append(f"{operator.batch_size} batches a call")
             if operator.num_workers is not None:

@@ -174,7 +174,7 @@ def _find(path_or_name: str | Path) -> Path:
     if path.is_dir():
         raise PipelineError(f"{str(path)!r} is a directory; name the recipe file in it")
     raise PipelineError(
-        f"there is no recipe file {str(path)!r}, and no bundled recipe of that name{nearest(str(path), bundled)}"
+        f"{str(path)!r} is neither a recipe file nor the name of a bundled recipe{nearest(str(path), bundled)}"
     )
 
 

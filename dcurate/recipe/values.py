@@ -85,7 +85,7 @@ def filled(value: Any, params: Mapping[str, Any], place: str) -> Any:
         )
     for name in _MASKED.findall(value):
         if name not in params:
-            raise PipelineError(f"{place}: there is no param {name!r}{nearest(name, params)}")
+            raise PipelineError(f"{place}: param {name!r} does not exist{nearest(name, params)}")
     if reference := _MASKED.fullmatch(value):
         return params[reference[1]]
     length = 0

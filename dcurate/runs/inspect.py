@@ -155,7 +155,7 @@ def _pattern(find: str | None) -> re.Pattern[str] | None:
     try:
         return None if find is None else re.compile(find)
     except re.error as error:
-        raise PipelineError(f"find={find!r} is no regular expression: {error}") from error
+        raise PipelineError(f"find={find!r} is not a regular expression: {error}") from error
 
 
 def _stage(run: RecordedRun, name: str, reason: str | None) -> StageStats:

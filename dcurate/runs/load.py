@@ -51,7 +51,7 @@ class RecordedRun:
         about = report.get("about", {})
         missing = []
         if history is None:
-            missing.append("there is no history.json, so nothing is known of how it went over time")
+            missing.append("history.json is missing, so nothing is known of how it went over time")
         if not about:
             missing.append("report.json says nothing about settings, thresholds and versions")
         if history is None or not about:
@@ -101,7 +101,7 @@ def read_run(address: str, storage_options: Mapping[str, Any] | None = None) -> 
         finished = folder.read("finished.json")
         if finished is None:
             raise DataError(
-                f"there is no report in {folder.url!r}; name the output directory of a run that ended, "
+                f"{folder.url!r} holds no report; name the output directory of a run that ended, "
                 "or the folder of its records, such as 'out.dcurate' of 'out'"
             )
         report = orjson.dumps(_loaded(finished, folder, "finished.json")["report"])

@@ -110,7 +110,7 @@ def _folders(path: str, storage_options: Mapping[str, Any] | None) -> list[str]:
         first = next((name for name in sorted(directory.files()) if is_readable(name)), None)
         if first is None or not all(STAGE in row.values for row in islice(rows_in(directory, first), 1)):
             raise DataError(
-                f"there are no rejected rows in {path!r}; name the output of a run, or the folder given as rejected="
+                f"{path!r} holds no rejected rows; name the output of a run, or the folder given as rejected="
             ) from None
         return [path]
     folders = [folder for folder in (report.rejected_path, report.quarantine_path) if folder is not None]

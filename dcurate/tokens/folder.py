@@ -115,7 +115,7 @@ class TokenFolder:
         """
         name, _, offset = token.rpartition(":")
         if not name or not offset.isdecimal():
-            raise PipelineError(f"token {token!r} is no place; give SHARD:OFFSET, such as tokens-00000:17")
+            raise PipelineError(f"token {token!r} is not a place; give SHARD:OFFSET, such as tokens-00000:17")
         shard = self.shard(name)
         if int(offset) >= shard["tokens"]:
             raise PipelineError(f"shard {name!r} has {shard['tokens']:,} tokens; there is none at {int(offset):,}")

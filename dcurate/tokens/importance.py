@@ -164,9 +164,9 @@ class ImportanceWeights(ProcessingStage[DocumentBatch, DocumentBatch]):
         folder, _, name = str(self.model).rpartition("/")
         data = Directory(folder or ".").read(name)
         if data is None:
-            raise DataError(f"{self.name}: there is no model at {self.model!r}; make one with fit_importance()")
+            raise DataError(f"{self.name}: no model at {self.model!r}; make one with fit_importance()")
         try:
             with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
                 return np.asarray(arrays[_KEY], np.float64)
         except (ValueError, OSError, KeyError) as error:
-            raise DataError(f"{self.name}: {self.model!r} is no model of fit_importance() ({error})") from error
+            raise DataError(f"{self.name}: {self.model!r} is not a model of fit_importance() ({error})") from error

@@ -56,7 +56,7 @@ def read_pair(directory: Directory, name: str) -> Pair:
     data, place = directory.read(f"{name}.idx") or b"", directory.path(f"{name}.idx")
     begin = len(MEGATRON_MAGIC) + _HEAD.size
     if len(data) < begin or not data.startswith(MEGATRON_MAGIC):
-        raise DataError(f"{place!r} is no index of Megatron; leave only pairs of .bin and .idx in the folder")
+        raise DataError(f"{place!r} is not an index of Megatron; leave only pairs of .bin and .idx in the folder")
     version, code, count, bounds = _HEAD.unpack_from(data, len(MEGATRON_MAGIC))
     if version != 1 or code not in _KINDS:
         description = _OTHERS.get(code, f"code {code}") if version == 1 else f"of version {version}"

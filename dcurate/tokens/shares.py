@@ -44,7 +44,7 @@ def tokens_of(given: int | str, what: str) -> int:
     """
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmbgt]?)\s*", str(given).lower().replace("_", "").replace(",", ""))
     if isinstance(given, bool) or match is None:
-        raise PipelineError(f"{what}={given!r} is no number of tokens; give one such as 200_000 or '1.5B'")
+        raise PipelineError(f"{what}={given!r} is not a number of tokens; give one such as 200_000 or '1.5B'")
     return round(float(match[1]) * _UNITS[match[2]]) if "." in match[1] else int(match[1]) * _UNITS[match[2]]
 
 

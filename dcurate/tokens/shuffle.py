@@ -72,7 +72,7 @@ class TokenShuffle(CompositeStage[FileGroup, FileGroup]):
     def __post_init__(self) -> None:
         check_seed(self.name, self.seed)
         if self.unit not in get_args(Unit):
-            raise PipelineError(f"{self.name}: unit={self.unit!r} is none of {listed(get_args(Unit))}")
+            raise PipelineError(f"{self.name}: unit={self.unit!r} is not one of {listed(get_args(Unit))}")
 
     def decompose(self) -> list[Stage]:
         urls = [self.folders] if isinstance(self.folders, str) else list(self.folders)

@@ -102,7 +102,7 @@ def shard_notes(directory: Directory, name: str) -> dict[str, Any]:
     """
     note = parquet_notes(directory, name).get(_NOTE)
     if note is None:
-        raise DataError(f"{directory.path(name)!r} is no table of spans; leave only what TokenWriter wrote there")
+        raise DataError(f"{directory.path(name)!r} is not a table of spans; leave only what TokenWriter wrote there")
     notes: dict[str, Any] = json.loads(note)
     return notes
 

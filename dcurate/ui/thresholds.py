@@ -192,7 +192,7 @@ def _batches(rows: Any) -> list[DocumentBatch]:
     if not isinstance(batches, list) or not all(isinstance(batch, DocumentBatch) for batch in batches):
         raise PipelineError(f"rows={shown(rows)} are not rows; give a frame, an Arrow table, a batch or a list")
     if not any(batch.num_items for batch in batches):
-        raise PipelineError("there are no rows to plot")
+        raise PipelineError("no rows to plot")
     return [batch for batch in batches if batch.num_items]
 
 

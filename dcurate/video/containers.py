@@ -53,7 +53,9 @@ def picture_of(container: Any, track: int | None = None) -> Any:
         if (not is_cover(stream) if track is None else stream.index == track)
     ]
     if not streams:
-        missing = "the file has no track of pictures" if track is None else f"track {track} of the file is none of them"
+        missing = (
+            "the file has no track of pictures" if track is None else f"track {track} of the file is not one of them"
+        )
         raise MediaError("no pictures", missing)
     if streams[0].codec_context is None:
         raise MediaError("unsupported codec", "the codec of its pictures is not known, or its header is cut")

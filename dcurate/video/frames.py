@@ -296,7 +296,9 @@ def _starts(table: pa.Table, order: npt.NDArray[Any], counts: npt.NDArray[Any]) 
         DataError: rows are no frames.
     """
     if not (np.isfinite(order).all() and np.isfinite(counts).all()):
-        raise DataError(f"rows without {FRAME_NUMBER!r} or {FRAME_COUNT!r} are no frames; make them with ExtractFrames")
+        raise DataError(
+            f"rows without {FRAME_NUMBER!r} or {FRAME_COUNT!r} are not frames; make them with ExtractFrames"
+        )
     begins = np.ones(table.num_rows, np.bool_)
     begins[1:] = (order[1:] <= order[:-1]) | (counts[1:] != counts[:-1])
     if REF in table.column_names:

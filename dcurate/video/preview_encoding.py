@@ -42,7 +42,7 @@ class PreviewWatcher:
         """Return the file."""
         self._budget.check()
         if not self._pictures:
-            raise MediaError("no frames", "there are none for a preview")
+            raise MediaError("no frames", "none for a preview")
         file, options = io.BytesIO(), self._options
         first, *others = self._pictures
         how = {"quality": options["quality"], "method": options["method"], "duration": round(1000 / options["fps"])}

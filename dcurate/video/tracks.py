@@ -70,7 +70,7 @@ def read_cues(source: BinaryIO, request: Mapping[str, Any], options: Mapping[str
         options: ``language``, a code or None.
 
     Raises:
-        MediaError: not a film, the track is none of subtitles, or it holds too much.
+        MediaError: not a film, the track is not a track of subtitles, or it holds too much.
     """
     container = open_film(source)
     track = _chosen(film_tracks(container, source), request.get("track"), options.get("language"))
@@ -187,7 +187,7 @@ def _chosen(every: Sequence[FilmTrack], number: int | None, language: str | None
     if number is not None:
         subtitles = [track for track in subtitles if track.stream.index == number]
         if not subtitles:
-            raise MediaError("no subtitles", f"track {number} of the file is none of subtitles")
+            raise MediaError("no subtitles", f"track {number} of the file is not a track of subtitles")
     elif language is not None:
         wanted = language_key(language)
         subtitles = [track for track in subtitles if language_key(_language(track.stream) or "") == wanted]

@@ -49,7 +49,7 @@ class MadeIds:
         folder, _, name = path.rpartition("/")
         data = Directory(folder or ".", storage_options).read(name)
         if data is None:
-            raise DataError(f"there is no {path!r}; name the file that the workflow which made the ids has written")
+            raise DataError(f"{path!r} does not exist; name the file that the workflow which made the ids has written")
         try:
             return cls(**orjson.loads(data))
         except (orjson.JSONDecodeError, TypeError) as error:

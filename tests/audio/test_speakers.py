@@ -322,7 +322,7 @@ class Evil:
 
 
 def test_other_models_are_refused_and_run_no_code(tmp_path, capsys) -> None:
-    with pytest.raises(ResourceError, match=r"there is no model 'no\.pt'"):
+    with pytest.raises(ResourceError, match=r"model 'no\.pt' does not exist"):
         FindSpeakers(model="no.pt").setup()
     (tmp_path / "evil.pt").write_bytes(pickle.dumps({"model_state": Evil()}, protocol=2))
     torch.save({"model_state": Evil()}, tmp_path / "zip.pt")

@@ -219,10 +219,10 @@ def test_settings_out_of_range_are_refused(settings: dict[str, Any], message: st
 
 
 def test_another_model_is_refused_before_a_row_is_heard(tmp_path) -> None:
-    with pytest.raises(ResourceError, match="there is no model 'no/model.onnx'"):
+    with pytest.raises(ResourceError, match="model 'no/model.onnx' does not exist"):
         FindSpeech(model="no/model.onnx").setup()
     (tmp_path / "a.onnx").write_bytes(b"<html>")
-    with pytest.raises(DataError, match="is no model in ONNX format for finding speech"):
+    with pytest.raises(DataError, match="is not a model in ONNX format for finding speech"):
         FindSpeech(model=str(tmp_path / "a.onnx")).setup()
     other = silero.__path__[0] + "/data/silero_vad.onnx"
     with pytest.raises(DataError, match="its inputs are input, state, sr, not input, h, c"):

@@ -60,7 +60,7 @@ def test_a_bundled_recipe_is_printed_whole_to_begin_ones_own(here, name):
 
 
 def test_an_unknown_bundled_recipe_is_one_sentence(here):
-    assert refused(here, "recipes", "finewab") == "there is no bundled recipe 'finewab'; did you mean 'fineweb'?"
+    assert refused(here, "recipes", "finewab") == "no bundled recipe is named 'finewab'; did you mean 'fineweb'?"
 
 
 def test_the_list_of_commands_is_not_cut(here):

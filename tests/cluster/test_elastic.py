@@ -300,7 +300,7 @@ def test_a_kind_needs_a_cluster_that_starts_workers_from_a_specification(followi
 
 
 def test_numbers_that_cannot_be_are_refused(by_hand: ElasticCluster, following: ElasticCluster) -> None:
-    with pytest.raises(ResourceError, match="there are no workers of kind 'cpus'; did you mean 'cpu'"):
+    with pytest.raises(ResourceError, match="no workers are of kind 'cpus'; did you mean 'cpu'"):
         by_hand.scale_kind("cpus", 1)
     with pytest.raises(ResourceError, match="3 workers of kind 'gpu': there may be 0 to 2"):
         by_hand.scale_kind("gpu", 3)

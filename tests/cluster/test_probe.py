@@ -28,8 +28,8 @@ AT_ONCE_S = 5.0
 @pytest.mark.parametrize(
     ("address", "why"),
     [
-        ("tcp://no-such-host.invalid:8786", r"there is no host 'no-such-host\.invalid'"),
-        ("no-such-host.invalid:8786", r"there is no host 'no-such-host\.invalid'"),
+        ("tcp://no-such-host.invalid:8786", r"host 'no-such-host\.invalid' is not known"),
+        ("no-such-host.invalid:8786", r"host 'no-such-host\.invalid' is not known"),
         ("http://127.0.0.1:8787/status", "it is the address of a web page, such as Dask's dashboard"),
         ("dask://127.0.0.1:8786", "Dask knows no scheme 'dask', but .*'tcp'"),
         ("garbage", "it has no host and port"),

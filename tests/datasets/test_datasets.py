@@ -324,7 +324,7 @@ def test_a_run_that_failed_before_or_after_the_exchange_goes_on_to_the_same_file
         (lambda: Blend(10, [JsonlReader("a")], [1, 2]), "1 datasets and 2 sampling_weights"),
         (lambda: Blend(10, [JsonlReader("a")], [-1.0]), "must be numbers of zero or more"),
         (lambda: Blend(10, [JsonlReader("a")], [0.0]), "must be numbers of zero or more, one above it"),
-        (lambda: Blend(10, ["a"], [1.0]), "'a' is no reader"),  # type: ignore[list-item]
+        (lambda: Blend(10, ["a"], [1.0]), "'a' is not a reader"),  # type: ignore[list-item]
     ],
 )
 def test_settings_that_mean_nothing_are_refused(make: Any, said: str) -> None:

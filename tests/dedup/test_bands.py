@@ -67,5 +67,5 @@ def test_a_threshold_that_is_none_is_refused(arguments: tuple[Any, ...], message
 
 @pytest.mark.parametrize("numbers", [(0, 5), (5, 0), (2.0, 3)])
 def test_bands_that_are_none_are_refused(numbers: tuple[Any, Any]) -> None:
-    with pytest.raises(PipelineError, match="is no whole number from 1 on"):
+    with pytest.raises(PipelineError, match="is not a whole number from 1 on"):
         Bands(*numbers)

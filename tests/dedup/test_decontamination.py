@@ -122,7 +122,7 @@ def test_the_size_of_ngrams_follows_from_the_lengths_of_examples_where_asked() -
         (lambda folder: NgramIndex.build([Benchmark(f"{folder}/no.txt")]), DataError, "no such file"),
         (lambda folder: NgramIndex.build([Benchmark(f"{folder}/tasks/trivia.jsonl", "x")]), DataError, "'x'"),
         (lambda folder: NgramIndex.load(f"{folder}/no.ngrams"), DataError, "is not there; make one"),
-        (lambda folder: NgramIndex.load(f"{folder}/tasks/trivia.jsonl"), DataError, "is no index"),
+        (lambda folder: NgramIndex.load(f"{folder}/tasks/trivia.jsonl"), DataError, "is not an index"),
         (lambda folder: NgramIndex.build([]), PipelineError, "at least one"),
         (
             lambda folder: NgramIndex.build([Benchmark("a/t.txt"), Benchmark("b/t.txt")]),

@@ -403,7 +403,7 @@ def test_an_index_that_was_made_with_other_settings_is_refused_by_name(
         ({"verification": "exct"}, "unknown verification='exct'; did you mean 'exact'"),
         ({"clustering": "stars"}, "no clustering 'stars'; did you mean 'star'"),
         ({"bands": Bands(50, 10)}, "50 bands of 10 need num_hashes of at least 500, not 128"),
-        ({"keep": "best"}, "keep='best' is no rule"),
+        ({"keep": "best"}, "keep='best' is not a rule"),
         ({"action": "remove"}, "no action 'remove'"),
     ],
 )

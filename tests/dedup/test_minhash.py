@@ -79,7 +79,7 @@ def test_another_seed_makes_other_signatures_of_the_same_similarity() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: MinHash(num_hashes=0), "num_hashes=0 is no whole number from 1 to 4096"),
+        (lambda: MinHash(num_hashes=0), "num_hashes=0 is not a whole number from 1 to 4096"),
         (lambda: MinHash(method="simhash"), "not one of one_permutation, permutations, cudf"),  # type: ignore[arg-type]
         (lambda: MinHash(method="cudf"), r'needs shingles of characters .*Shingles\(24, "characters"\)'),
         (lambda: MinHash().sets(column_of(TEXTS), np.arange(2), 0), "keep at least one hash"),

@@ -90,7 +90,7 @@ def test_what_is_compared_can_be_chosen() -> None:
 
 
 def test_settings_that_are_none_are_refused() -> None:
-    with pytest.raises(PipelineError, match="threshold=0 is no similarity"):
+    with pytest.raises(PipelineError, match="threshold=0 is not a similarity"):
         Search.at(0.8).__class__(0, MinHash(), Bands(20, 12))
     with pytest.raises(PipelineError, match="unknown verification='exakt'"):
         replace(Search.at(0.8), verification="exakt")  # type: ignore[arg-type]

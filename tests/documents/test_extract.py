@@ -164,7 +164,7 @@ def test_files_that_are_gone_or_too_large_are_faults_of_their_rows(tmp_path: obj
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
-        ({"output": "html"}, "output='html' is none of 'text'"),
+        ({"output": "html"}, "output='html' is not one of 'text'"),
         ({"max_pages": 0}, "max_pages=0 must be at least 1"),
         ({"reading": FileReading(sandbox=False)}, "always reads files in a child process; leave out sandbox=False"),
     ],

@@ -132,5 +132,5 @@ def test_documents_go_by_the_share_of_their_pages() -> None:
     assert (row["id"], row["route"], row["ocr_share"]) == (7, "ocr", 0.5)
     (row,) = NeedsOcr(max_ratio=0.5).process(batch).to_arrow().to_pylist()
     assert row["route"] == "text"
-    with pytest.raises(PipelineError, match="otherwise='text' is none of"):
+    with pytest.raises(PipelineError, match="otherwise='text' is not one of"):
         NeedsOcr(otherwise="text")

@@ -105,7 +105,7 @@ def test_answers_of_nemotron_parse_are_blocks_with_classes() -> None:
 
 def test_answers_of_olmocr_may_say_that_a_page_is_empty() -> None:
     assert read_olmocr(FRONT.format("True", 0) + "null").text == ""
-    with pytest.raises(RequestError, match="is no turn"):
+    with pytest.raises(RequestError, match="is not a turn"):
         read_olmocr(FRONT.format("False", "'a lot'"))
 
 

@@ -171,6 +171,6 @@ class Opens(ProcessingStage[Any, Any]):
 
 
 def test_the_error_of_a_file_that_is_not_there_names_the_worker(tmp_path: Path, executor: Any) -> None:
-    with pytest.raises(DataError, match="cannot read '/no/such/mount': there is no such file") as caught:
+    with pytest.raises(DataError, match="cannot read '/no/such/mount': no such file") as caught:
         pipeline(tmp_path, Opens()).run(executor, observers=[])
     assert ("(on worker tcp://" in str(caught.value)) == isinstance(executor, DaskExecutor)

@@ -178,9 +178,9 @@ def test_suggestions_that_make_no_sense_are_ignored_with_a_notice_each(
     with caplog.at_level(logging.WARNING, "dcurate"):
         run(four, Bad())
     said = [record.getMessage() for record in caplog.records if record.name == "dcurate.engine"]
-    assert said[0] == "policy Bad: there is no operator 'sloww'; did you mean 'slow'? SetSlots is ignored"
+    assert said[0] == "policy Bad: operator 'sloww' does not exist; did you mean 'slow'? SetSlots is ignored"
     assert "policy Bad: 0 slots are not a whole number, at least 1. SetSlots is ignored" in said
-    assert "policy Bad: there is no worker 'tcp://nowhere'. Recycle is ignored" in said
+    assert "policy Bad: worker 'tcp://nowhere' does not exist. Recycle is ignored" in said
     assert "policy Bad: a policy yields SetSlots, Recycle, Scale, Stop, Notice or LookAgain. int is ignored" in said
     assert len(said) == len(set(said)) == 4
 

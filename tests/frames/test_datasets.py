@@ -49,7 +49,7 @@ if not missing(["datasets"]):
 
     def test_what_has_several_splits_or_no_end_is_refused() -> None:
         for given in (library.DatasetDict({"train": labelled()}), labelled().to_iterable_dataset()):
-            with pytest.raises(PipelineError, match="which is no table of rows; give one split as a Dataset"):
+            with pytest.raises(PipelineError, match="which is not a table of rows; give one split as a Dataset"):
                 Pipeline("p", stages=[AddId("id")]).run(InlineExecutor(), initial_tasks=given, observers=[])
 
     def test_rows_in_memory_become_a_data_set_with_the_same_features() -> None:

@@ -171,5 +171,5 @@ def test_a_reader_of_rows_for_a_gpu_asks_for_a_slot_with_one(tmp_path: Path) -> 
     reader = JsonlReader(str(tmp_path), frames="cudf")
     assert reader.resources.requires_gpu
     assert reader.settings() == JsonlReader(str(tmp_path)).settings()
-    with pytest.raises(PipelineError, match="frames='cuda' is none of 'arrow', 'cudf'"):
+    with pytest.raises(PipelineError, match="frames='cuda' is not one of 'arrow', 'cudf'"):
         JsonlReader(str(tmp_path), frames="cuda")  # type: ignore[arg-type]

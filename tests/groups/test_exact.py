@@ -230,7 +230,7 @@ def test_unicode_forms_of_one_text_are_equal_where_asked() -> None:
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"keep": "longst"}, "keep='longst' is no rule; did you mean 'longest'"),
+        ({"keep": "longst"}, "keep='longst' is not a rule; did you mean 'longest'"),
         ({"action": "remove"}, "no action 'remove'"),
         ({"normalize": ["case", "space"]}, "no normalize 'space'"),
         ({"fields": []}, r"fields=\[\] must be a list of column names"),

@@ -131,7 +131,7 @@ def test_a_frame_keeps_by_several_rules() -> None:
 
 @pytest.mark.parametrize("keep", [[], ["smallest"], [Highest("a"), 7], 7])
 def test_what_is_no_rule_is_refused(keep: Any) -> None:
-    with pytest.raises(PipelineError, match="is no rule"):
+    with pytest.raises(PipelineError, match="is not a rule"):
         ExactDuplicates(keep=keep)
 
 

@@ -402,7 +402,7 @@ def test_options_of_one_format_reach_that_format_alone(tmp_path):
             "document_reader: read_kwargs 'lines' mean nothing here, as pandas is not ",
         ),
         ({"on_bad_line": "skip"}, "document_reader: on_bad_line='skip' must be 'raise' or 'quarantine'"),
-        ({"frames": "polars"}, "document_reader: frames='polars' is none of 'arrow', 'cudf'"),
+        ({"frames": "polars"}, "document_reader: frames='polars' is not one of 'arrow', 'cudf'"),
     ],
 )
 def test_settings_that_mean_nothing_are_refused(settings, sentence):

@@ -24,7 +24,7 @@ def refusal(path):
 
 def test_parquet_given_to_the_jsonl_reader_is_refused_not_quarantined(tmp_path):
     pq.write_table(pa.table({"text": ["one", "two"]}), tmp_path / "docs.parquet")
-    assert "docs.parquet is no JSONL file by its ending" in refusal(tmp_path / "docs.parquet")
+    assert "docs.parquet is not a JSONL file by its ending" in refusal(tmp_path / "docs.parquet")
     assert "read it with ParquetReader" in refusal(tmp_path / "docs.parquet")
     os.rename(tmp_path / "docs.parquet", tmp_path / "docs.jsonl")
     said = "docs.jsonl is a Parquet file; read it with ParquetReader or, named .parquet, with DocumentReader"

@@ -461,7 +461,9 @@ def test_declared_types_hold(tmp_path):
 
 def test_a_number_with_a_fraction_is_a_bad_line_where_whole_numbers_are_declared(tmp_path):
     path = put(tmp_path / "a.jsonl", b'{"n": 1.7}\n{"n": 2.0}\n{"n": NaN}\n{"n": 3}\n{"n": null}\n')
-    with pytest.raises(DataError, match=r"a.jsonl line 1: column 'n' cannot be read as int64 \(1.7 is no whole number"):
+    with pytest.raises(
+        DataError, match=r"a.jsonl line 1: column 'n' cannot be read as int64 \(1.7 is not a whole number"
+    ):
         read(path, schema={"n": "int64"})
     batches = read(path, schema={"n": "int64"}, on_bad_line="quarantine")
     assert [row["n"] for batch in batches for row in batch.to_arrow().to_pylist()] == [2, 3, None]

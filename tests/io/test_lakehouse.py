@@ -355,7 +355,7 @@ def test_a_run_that_is_killed_anywhere_loses_and_doubles_no_row(place: Place) ->
 
 
 def test_wrong_settings_are_refused() -> None:
-    with pytest.raises(PipelineError, match="format='deltalake' is no format of a table; did you mean 'delta'"):
+    with pytest.raises(PipelineError, match="format='deltalake' is not a format of tables; did you mean 'delta'"):
         TableWriter("out", format="deltalake")
     with pytest.raises(PipelineError, match="only tables of Iceberg are in a catalog; leave out catalog= with 'lance'"):
         TableReader("out", format="lance", catalog={})
@@ -378,7 +378,7 @@ def test_a_table_of_iceberg_is_read_without_its_catalog(tmp_path: Path) -> None:
     made = Pipeline("read", stages=[TableReader(str(about), format="iceberg")]).run(InlineExecutor(), observers=[])
     assert made.to_arrow()["text"].to_pylist() == ["a"]
     with pytest.raises(
-        DataError, match="is no table of Iceberg that can be read without a catalog .*; give its newest"
+        DataError, match="is not a table of Iceberg that can be read without a catalog .*; give its newest"
     ):
         Pipeline("read", stages=[TableReader(str(tmp_path), format="iceberg")]).run(InlineExecutor(), observers=[])
 
@@ -420,7 +420,7 @@ def test_connections_to_a_catalog_of_iceberg_are_closed(tmp_path: Path) -> None:
 
 
 def test_what_is_no_table_is_refused(place: Place) -> None:
-    with pytest.raises(DataError, match="is no table of|has no table"):
+    with pytest.raises(DataError, match="is not a table of|has no table"):
         place.rows()
     run(place.writer(), words("a"))
     with pytest.raises(DataError):

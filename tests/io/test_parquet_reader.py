@@ -175,7 +175,7 @@ def test_a_file_that_is_gone_is_reported(tmp_path):
     path.unlink()
     with pytest.raises(DataError) as refusal:
         reader.process(split)
-    assert str(refusal.value) == f"cannot read '{path}': there is no such file or directory; check the path"
+    assert str(refusal.value) == f"cannot read '{path}': no such file or directory; check the path"
 
 
 def test_read_kwargs_reach_pyarrow_or_are_refused(tmp_path):

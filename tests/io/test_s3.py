@@ -92,9 +92,9 @@ def test_what_is_not_there_is_reported(bucket):
     url, options = bucket
     with pytest.raises(DataError, match=f"there is nothing at '{url}/none'; check the path"):
         JsonlReader(f"{url}/none", storage_options=options).columns()
-    with pytest.raises(DataError, match="cannot list 's3://no-such-bucket-here/x': there is no such file or directory"):
+    with pytest.raises(DataError, match="cannot list 's3://no-such-bucket-here/x': no such file or directory"):
         JsonlReader("s3://no-such-bucket-here/x", storage_options=options).columns()
-    with pytest.raises(DataError, match="cannot list 's3://no-such-bucket-here/x': there is no such file or directory"):
+    with pytest.raises(DataError, match="cannot list 's3://no-such-bucket-here/x': no such file or directory"):
         JsonlWriter("s3://no-such-bucket-here/x", storage_options=options).prepare(resume=False)
 
 

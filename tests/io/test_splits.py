@@ -288,7 +288,7 @@ def test_two_colons_may_be_part_of_a_url_and_chain_protocols_elsewhere(tmp_path)
         archive.writestr("a.jsonl", '{"a": 1}\n')
     store, path = open_store(f"zip://a.jsonl::{tmp_path}/b.zip", {})
     assert store.cat_file(path) == b'{"a": 1}\n'
-    with pytest.raises(DataError, match="cannot read .*none.zip': there is no such file"):
+    with pytest.raises(DataError, match="cannot read .*none.zip': no such file"):
         open_store(f"zip://a.jsonl::{tmp_path}/none.zip", {})
     put(tmp_path, "c.jsonl")
     assert open_store(f"simplecache::file://{tmp_path}/c.jsonl", {})[1] == f"{tmp_path}/c.jsonl"

@@ -228,7 +228,7 @@ def test_what_cannot_be_submitted_is_refused_at_once(cluster: Hosts, source: Pat
         submit_spec(slow(source, tmp_path / "out2"), cluster.address, "taken")
     job.stop()
     job.wait(60)
-    with pytest.raises(PipelineError, match="there is no job 'no-such'"):
+    with pytest.raises(PipelineError, match="job 'no-such' does not exist"):
         Job(cluster.address, "no-such").describe()
     with socket.create_server(("127.0.0.1", 0)) as silent:
         closed = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
@@ -376,7 +376,7 @@ def test_the_command_line_submits_lists_describes_and_stops(cluster: Hosts, sour
         assert (code, "no job 'no-such' wrote to" in error) == (2, True)
     assert RunProof(Directory(str(tmp_path / "out"))).begun
     code, _, error = dcurate_command("logs", "no-such")
-    assert (code, "there is no job 'no-such'" in error) == (2, True)
+    assert (code, "job 'no-such' does not exist" in error) == (2, True)
 
 
 def test_many_lines_reach_a_follower_in_order(cluster: Hosts, source: Path, tmp_path: Path) -> None:

@@ -179,7 +179,7 @@ def test_bad_certificates_and_files_are_one_sentence(cluster: Encrypted, source:
         (["--scheduler-file", "no.json"], "holds no address"),
         (
             ["--scheduler", cluster.address, ca, "nowhere.pem", cert, other],
-            "there is no file 'nowhere.pem'; give --tls-ca-file",
+            "file 'nowhere.pem' does not exist; give --tls-ca-file",
         ),
     ]
     for options, sentence in cases:

@@ -104,7 +104,7 @@ def test_bytes_of_rows_come_before_references(tmp_path):
 def test_wrong_columns_and_settings_are_refused_in_one_sentence():
     with pytest.raises(DataError, match=r"column 'image' holds string, not struct<bytes, path>"):
         UnpackMedia().process(DocumentBatch(data=pa.table({"image": ["a"]})))
-    with pytest.raises(PipelineError, match=r"feature='Picture' is none of 'Image'"):
+    with pytest.raises(PipelineError, match=r"feature='Picture' is not one of 'Image'"):
         PackMedia(feature="Picture")  # type: ignore[arg-type]
     with pytest.raises(DataError, match=r"neither a column 'media_ref' nor 'bytes'"):
         PackMedia().process(DocumentBatch(data=pa.table({"image": ["a"]})))

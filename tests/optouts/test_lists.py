@@ -90,7 +90,7 @@ def test_what_the_lines_of_a_text_file_are_must_be_said_and_of_others_not(tmp_pa
         read_list(str(tmp_path / "a.txt"), texts=False)
     with pytest.raises(PipelineError, match=r"--lines id is for text files, and '.*a.csv' has columns; leave it out"):
         read_list(str(tmp_path / "a.csv"), "id", texts=False)
-    with pytest.raises(DataError, match=r"there is no such file"):
+    with pytest.raises(DataError, match=r"no such file"):
         read_list(str(tmp_path / "none.csv"), texts=False)
 
 

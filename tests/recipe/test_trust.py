@@ -305,7 +305,7 @@ def test_the_environment_is_not_read_by_a_recipe(load, monkeypatch):
     for text in ("$MY_SECRET", "$env:MY_SECRET", "%MY_SECRET%"):
         [stage] = load([{"AddId": {"id_field": "id", "id_prefix": text}}]).pipeline.stages
         assert stage.id_prefix == text
-    with pytest.raises(PipelineError, match="there is no param 'MY_SECRET'"):
+    with pytest.raises(PipelineError, match="param 'MY_SECRET' does not exist"):
         load([{"AddId": {"id_field": "id", "id_prefix": "${MY_SECRET}"}}])
 
 

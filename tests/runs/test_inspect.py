@@ -279,14 +279,14 @@ def test_a_run_of_an_earlier_version_is_read_and_what_it_lacks_is_said(own: str)
     (folder / "history.json").unlink()
     found = read_run(own)
     assert found.report.stages[2].dropped == {"word_count": 40}
-    assert "there is no history.json" in found.missing[0]
+    assert "history.json is missing" in found.missing[0]
     assert inspect(own, "word_count").keeps == ()
 
 
 def test_a_folder_without_a_report_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="there is no report in"):
+    with pytest.raises(DataError, match="holds no report"):
         read_run(str(tmp_path))
-    with pytest.raises(DataError, match="there is no report in"):
+    with pytest.raises(DataError, match="holds no report"):
         trace(str(tmp_path / "nothing"), ["1"])
 
 

@@ -182,12 +182,14 @@ def test_a_card_keeps_what_its_owner_wrote(hub: Hub, tmp_path: Path) -> None:
 
 def test_what_is_no_finished_run_or_no_address_is_refused_before_anything_is_sent(hub: Hub, tmp_path: Path) -> None:
     output = curated(tmp_path / "out", 1)
-    with pytest.raises(PipelineError, match="'hf://models/org/web' is no address of a data set; give hf://datasets/"):
+    with pytest.raises(
+        PipelineError, match="'hf://models/org/web' is not an address of a data set; give hf://datasets/"
+    ):
         publish(str(output), "hf://models/org/web")
     (tmp_path / "out.dcurate" / "running").write_text("another")
     with pytest.raises(DataError, match="has not ended well, so what is there is not all of it; end it with resume"):
         publish(str(output), WEB)
-    with pytest.raises(DataError, match="there is no report in"):
+    with pytest.raises(DataError, match="holds no report"):
         publish(str(tmp_path), WEB)
     assert hub.asked.total() == 0
 

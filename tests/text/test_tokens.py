@@ -154,9 +154,9 @@ def test_a_tokenizer_that_is_not_there_or_is_none_is_an_error_that_names_it(tmp_
     for missing in ("no.model", "no.json", "tokenizer.jsn", "no.tiktoken"):
         rule = TokenCountFilter(tokenizer=str(tmp_path / missing))
         for load in (rule.load_tokenizer, rule.model_check_or_download):
-            with pytest.raises(DataError, match=f"there is no such file or folder as '{tmp_path / missing}'"):
+            with pytest.raises(DataError, match=f"file or folder '{tmp_path / missing}' does not exist"):
                 load()
-        with pytest.raises(DataError, match=f"there is no such file or folder as '{tmp_path / missing}'"):
+        with pytest.raises(DataError, match=f"file or folder '{tmp_path / missing}' does not exist"):
             TokenizerFertilityFilter(str(tmp_path / missing)).load_tokenizer()
 
 

@@ -124,9 +124,9 @@ def test_importance_weights_prefer_what_is_like_the_target(tmp_path: Path) -> No
     lines = [line for path in (tmp_path / "out").glob("*.jsonl") for line in path.read_text().splitlines()]
     assert sorted(json.loads(line)["id"] for line in lines) == list(range(0, 60, 2))
     (tmp_path / "model.npz").write_bytes(b"PK other")
-    with pytest.raises(DataError, match=r"is no model of fit_importance\(\)"):
+    with pytest.raises(DataError, match=r"is not a model of fit_importance\(\)"):
         ImportanceWeights(str(tmp_path / "model.npz")).setup()
-    with pytest.raises(DataError, match="there is no model at 'none.npz'; make one"):
+    with pytest.raises(DataError, match="no model at 'none.npz'; make one"):
         ImportanceWeights("none.npz").setup()
 
 
@@ -160,7 +160,7 @@ def test_what_cannot_be_mixed_is_refused(sources: Path, tokenizer: str, tmp_path
         ({"web": {"share": 0.6}, "books": {"tokens": 500}}, r"ask for 1,100 tokens, more than the budget of 1,000"),
         ({"web": {}}, r"takes one of share=, tokens= and weight=; none of them was given"),
         ({"web": {"share": 1, "weight": 1}}, r"takes one of .*; share and weight was given"),
-        ({"web": {"tokens": "many"}}, r"tokens='many' is no number of tokens; give one such as"),
+        ({"web": {"tokens": "many"}}, r"tokens='many' is not a number of tokens; give one such as"),
         ({"web": {"weight": 1, "max_epochs": 0}}, r"max_epochs=0 of a source must be a number above zero"),
         ({"web": {"weight": 1, "min_tokens": 900}, "code": {"weight": 1, "min_tokens": 900}}, r"min_tokens= of the"),
     ]

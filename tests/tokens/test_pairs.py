@@ -73,7 +73,7 @@ DAMAGE: list[tuple[str, Callable[[bytes], bytes], str]] = [
     ("x.bin", cut, "x.bin has .* bytes, and its index says .*; copy it again"),
     ("x.idx", cut, "is cut: it has .* bytes, and says that it has"),
     ("x.idx", lambda data: data + b"\x00\x00", "has more than tokens, such as modes of images"),
-    ("x.idx", lambda data: b"no index", "is no index of Megatron"),
+    ("x.idx", lambda data: b"no index", "is not an index of Megatron"),
     (
         "x.idx",
         lambda data: data[:17] + b"\x06" + data[18:],

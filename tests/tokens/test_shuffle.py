@@ -115,5 +115,5 @@ def test_what_cannot_be_shuffled_is_refused(tokenizer: str, tmp_path: Path) -> N
     out = tokens(tmp_path, tokenizer, "out", ROWS)
     with pytest.raises(PipelineError, match="has no windows, as its documents are not packed; use unit='document'"):
         shuffled(out, tmp_path / "x", unit="window")
-    with pytest.raises(PipelineError, match="unit='row' is none of"):
+    with pytest.raises(PipelineError, match="unit='row' is not one of"):
         shuffled(out, tmp_path / "x", unit="row")

@@ -332,5 +332,5 @@ def test_a_misspelt_file_is_named_and_no_hub_is_asked(
     source = write(tmp_path / "in", rows_of(["a"]), 1)
     with pytest.raises(DataError) as caught:
         written(source, tmp_path / "out", name)
-    assert str(caught.value).startswith(f"token_writer: there is no such file or folder as '{name}'{hint}")
+    assert str(caught.value).startswith(f"token_writer: file or folder '{name}' does not exist{hint}")
     assert not (tmp_path / "out").exists()

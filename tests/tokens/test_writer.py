@@ -203,7 +203,7 @@ def test_what_is_refused_is_refused_in_a_sentence_before_anything_is_written(tok
     for writer, sentence in (
         (TokenWriter(out, plain), "has no EOS token; name one that it has, add_eos='<token>', or leave it out with"),
         (TokenWriter(out, tokenizer, add_bos="<s>"), "has no token '<s>'"),
-        (TokenWriter(out, str(tmp_path / "none.json")), "there is no such file or folder as"),
+        (TokenWriter(out, str(tmp_path / "none.json")), "none.json' does not exist"),
     ):
         with pytest.raises((PipelineError, DataError), match=sentence):
             run(source, writer)

@@ -112,7 +112,7 @@ def test_only_the_page_itself_is_answered(server):
     assert answer(server, "/api/summary", host="evil.example")[0] == 403
     assert answer(server, "/api/mark", n=0, mark="good")[0] == 403
     assert answer(server, "/../corpus.py")[0] == 404
-    assert answer(server, "/api/document?n=99") == (400, "there is no document 99; there are 6")
+    assert answer(server, "/api/document?n=99") == (400, "document 99 does not exist; there are 6")
     assert answer(server, "/api/documents?page=-1")[0] == 400
 
 

@@ -125,7 +125,7 @@ def test_a_large_corpus_makes_a_small_page_with_exact_numbers() -> None:
     [
         (pd.DataFrame({"text": ["a"], "score": [1]}), "scor", "no column 'scor', did you mean 'score'"),
         (pd.DataFrame({"text": ["a"]}), "text", "column 'text' has no numbers; give a column of scores"),
-        (pd.DataFrame({"score": []}), "score", "there are no rows to plot"),
+        (pd.DataFrame({"score": []}), "score", "no rows to plot"),
         ("input/", "score", "are not rows; give a frame"),
     ],
 )

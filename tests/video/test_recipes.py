@@ -63,7 +63,7 @@ def test_openvid_is_set_by_its_params(tmp_path: Path) -> None:
 def test_openvid_refuses_what_it_cannot_run(tmp_path: Path) -> None:
     with pytest.raises(PipelineError, match="param 'input' has no default"):
         load_recipe("video-openvid")
-    with pytest.raises(PipelineError, match="cut='fast' is none of 'exact', 'remux'"):
+    with pytest.raises(PipelineError, match="cut='fast' is not one of 'exact', 'remux'"):
         ran({"input": str(SAMPLE_FILMS), "output": str(tmp_path / "out"), "cut": "fast"})
     missing = str(tmp_path / "missing")
     given = ["run", "video-openvid", "--set", f"input={missing}", "--output", str(tmp_path / "out"), "--mode", "inline"]

@@ -153,7 +153,7 @@ def test_made_ids_are_refused_for_other_files_or_another_cut(source: str, tmp_pa
     with pytest.raises(PipelineError, match="input_files_per_partition=None, not 2"):
         removal(input_files_per_partition=2).run(INLINE)
     with pytest.raises(
-        DataError, match="there is no '.*other.json'; name the file that the workflow which made the ids"
+        DataError, match="'.*other.json' does not exist; name the file that the workflow which made the ids"
     ):
         removal(id_generator_path=str(tmp_path / "other.json")).run(INLINE)
     Path(source, "9.jsonl").write_text('{"text": "new"}\n')
@@ -326,7 +326,7 @@ def test_arguments_that_only_steer_gpu_memory_are_taken_and_said(source: str, ca
         (lambda: ExactDeduplicationWorkflow("out", "in", "csv"), "input_filetype='csv' is not a format"),  # type: ignore[arg-type]
         (lambda: ExactDeduplicationWorkflow("out", "in", id_field="id"), "assign_id=False"),
         (lambda: ExactDeduplicationWorkflow("out", "in", assign_id=False), "needs id_field"),
-        (lambda: ExactDeduplicationWorkflow("out", "in", keep="best"), "keep='best' is no rule"),
+        (lambda: ExactDeduplicationWorkflow("out", "in", keep="best"), "keep='best' is not a rule"),
         (lambda: FuzzyDeduplicationWorkflow(None, "out", "in", char_ngrams=5, word_ngrams=5), "characters or of words"),
         (lambda: FuzzyDeduplicationWorkflow(None, "out", "in", threshold=80), "threshold=80"),
         (lambda: TextDuplicatesRemovalWorkflow("in", "ids", "out", output_file_extension="csv"), "leave it out"),

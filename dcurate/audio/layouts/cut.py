@@ -100,7 +100,7 @@ class CutAudio(SoundStage):
         for setting, kind in (("audio_format", Format), ("channels", Channels)):
             if getattr(self, setting) not in get_args(kind):
                 raise PipelineError(
-                    f"{self.name}: {setting}={getattr(self, setting)!r} is none of {listed(get_args(kind))}"
+                    f"{self.name}: {setting}={getattr(self, setting)!r} is not one of {listed(get_args(kind))}"
                 )
         if self.bits not in (16, 24):
             raise PipelineError(f"{self.name}: bits={self.bits!r} must be 16 or 24")

@@ -143,7 +143,7 @@ class ParseSegments(ProcessingStage[DocumentBatch, DocumentBatch]):
     def __post_init__(self) -> None:
         if self._format not in FORMATS:
             formats = f"{listed(FORMATS)}; say what {self.text_field!r} holds"
-            raise PipelineError(f"{self.name}: text_format={self._format!r} is none of {formats}")
+            raise PipelineError(f"{self.name}: text_format={self._format!r} is not one of {formats}")
 
     @property
     def _format(self) -> str:

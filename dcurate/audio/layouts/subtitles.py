@@ -71,7 +71,7 @@ def segments_of_textgrid(content: str) -> list[TextSegment]:
     """
     tokens = iter([token for token in _TOKEN.findall(content) if token[0] == '"' or _is_number(token)])
     if "TextGrid" not in (_text(_next(tokens)), _text(_next(tokens))):
-        raise ValueError("it is no TextGrid")
+        raise ValueError("it is not a TextGrid")
     _number(_next(tokens)), _number(_next(tokens))
     return [segment for _ in range(_count(_next(tokens))) for segment in _tier(tokens)]
 
@@ -95,7 +95,7 @@ def segments_of_json(content: str) -> list[TextSegment]:
         raise ValueError("it is nested too deeply") from None
     rows = value.get("segments") if isinstance(value, dict) else value
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise ValueError("it is no list of segments, and has none")
+        raise ValueError("it is not a list of segments, and has none")
     return [_of_object(row) for row in rows]
 
 
@@ -143,14 +143,14 @@ def _is_number(token: str) -> bool:
 def _number(token: str) -> float:
     number = float(token)
     if not math.isfinite(number):
-        raise ValueError(f"{token} is no time")
+        raise ValueError(f"{token} is not a time")
     return number
 
 
 def _count(token: str) -> int:
     number = _number(token)
     if number != int(number) or not 0 <= number <= _MOST:
-        raise ValueError(f"{token} is no number of tiers or intervals")
+        raise ValueError(f"{token} is not a number of tiers or intervals")
     return int(number)
 
 

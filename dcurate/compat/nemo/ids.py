@@ -112,9 +112,7 @@ def get_id_generator_actor() -> IdGenerator:
         ValueError: there are none.
     """
     if IdGenerator.active is None:
-        raise ValueError(
-            "there is no id generator in this process; call create_id_generator_actor() before the pipeline runs"
-        )
+        raise ValueError("this process has no id generator; call create_id_generator_actor() before the pipeline runs")
     return IdGenerator.active
 
 

@@ -25,11 +25,11 @@ def extract_index_contents(idx_path: str) -> tuple[Ints, Ints, type[Any]]:
     """The lengths of the sequences, the first sequence of each document (and the last's end), and the tokens' type.
 
     Raises:
-        ValueError: it is no index of Megatron, or of another version or type.
+        ValueError: it is not an index of Megatron, or of another version or type.
     """
     data = Path(idx_path).read_bytes()
     if not data.startswith(_HEAD):
-        raise ValueError(f"{idx_path} is no index of Megatron, version 1")
+        raise ValueError(f"{idx_path} is not an index of Megatron, version 1")
     code, sequences, documents = _COUNTS.unpack_from(data, len(_HEAD))
     if code not in _TYPES:
         raise ValueError(f"{idx_path}: the tokens are of type {code}; expected one of {[*_TYPES]}")

@@ -114,7 +114,7 @@ class SourceReader(FileReader):
         read_kwargs = stage.read_kwargs or {}
         for name, value in read_kwargs.items():
             if cls._arguments is not None and name not in cls._arguments:
-                raise PipelineError(f"{stage.name}: read_kwargs {name!r} is no argument of pandas.read_json")
+                raise PipelineError(f"{stage.name}: read_kwargs {name!r} is not an argument of pandas.read_json")
             if (name, value) == ("lines", False) or (name == "chunksize" and value is not None):
                 raise PipelineError(f"{stage.name}: {name}={value!r} is not supported: rows are read file by file")
         sources = [source.stage for source in before if isinstance(source, PartitionSource)]

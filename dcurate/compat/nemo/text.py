@@ -71,5 +71,5 @@ def get_language_name(lang_code: str) -> str:
     """
     name = language_name(lang_code)
     if name is None and lang_code:
-        _log.warning("%r is no known language code", lang_code)
+        _log.warning("%r is not a known language code", lang_code)
     return name or lang_code

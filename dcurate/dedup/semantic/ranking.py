@@ -74,8 +74,9 @@ def ranking_of(wanted: str | Keep | Sequence[Keep], metric: str, seed: int, stag
     if isinstance(wanted, str | Keep):
         if isinstance(wanted, str) and wanted not in ("first", "longest"):
             raise PipelineError(
-                f"{stage}: which_to_keep={wanted!r} is no rule{nearest(wanted, [*_BY_CENTROID, 'first', 'longest'])}; "
-                "or give Highest('score'), Lowest('perplexity') or Preferred('source', ['books', 'web'])"
+                f"{stage}: which_to_keep={wanted!r} is not a rule"
+                f"{nearest(wanted, [*_BY_CENTROID, 'first', 'longest'])}; or give "
+                "Highest('score'), Lowest('perplexity') or Preferred('source', ['books', 'web'])"
             )
         return Ranking("", (keep_of(wanted, stage),), metric, seed)
     rules = tuple(wanted)

@@ -79,7 +79,7 @@ class OfficeExtract(FileExtract):
 
     def __post_init__(self) -> None:
         if self.output not in get_args(Output):
-            raise PipelineError(f"{self.name}: output={self.output!r} is none of {listed(get_args(Output))}")
+            raise PipelineError(f"{self.name}: output={self.output!r} is not one of {listed(get_args(Output))}")
         parse_bytes(self.max_unpacked, f"{self.name}: max_unpacked")
         super().__post_init__()
 

@@ -122,7 +122,7 @@ class CommonCrawlWARCReader(ProcessingStage[DocumentBatch, DocumentBatch]):
             data = read_range(self._address(path), self.transfer, start, size)
         except TransferError as error:
             return None, str(error)
-        reason = "there is no record at this place"
+        reason = "no record at this place"
         for record in iterate_records(BytesIO(data)):
             if isinstance(record, Damage):
                 reason = record.reason

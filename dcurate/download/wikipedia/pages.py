@@ -68,7 +68,7 @@ class WikipediaIterator(RangeIterator):
                     pages.feed(stretch.data)
                 except (XML_ERRORS, RefusedError) as error:
                     yield from self._articles(pages, name)
-                    yield _damaged(stretch, f"it is no XML of a dump ({error})")
+                    yield _damaged(stretch, f"it is not XML of a dump ({error})")
                     pages = pages.afresh()
                     continue
                 yield from self._articles(pages, name)

@@ -81,7 +81,7 @@ def _shortage(unit: SchedulingUnit, item: Item, layout: Layout, on_empty: bool) 
     """What is missing for a slot on any host: its GPUs first, then their memory, then the rest."""
     if not layout:
         return Shortage(
-            _count_of(unit.gpus or unit.cpus, "GPU" if unit.gpus else "CPU"), "there are no workers", "start some"
+            _count_of(unit.gpus or unit.cpus, "GPU" if unit.gpus else "CPU"), "the cluster has no workers", "start some"
         )
     if item.on_gpu:
         shortage = _gpu_shortage(unit, item, layout, on_empty)

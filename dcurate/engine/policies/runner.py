@@ -70,7 +70,7 @@ class PolicyRunner:
         ...         yield SetSlots("raed", 2)
         >>> view = RunView(0.0, operators={"read": OperatorView("read", request=None)})
         >>> PolicyRunner([Stubborn()], []).run(view).notices
-        ["policy Stubborn: there is no operator 'raed'; did you mean 'read'? SetSlots is ignored"]
+        ["policy Stubborn: operator 'raed' does not exist; did you mean 'read'? SetSlots is ignored"]
     """
 
     def __init__(self, given: Sequence[Policy], built_in: Sequence[Policy]) -> None:
@@ -118,13 +118,13 @@ def _problem(suggestion: Suggestion, view: RunView) -> str:
         case SetSlots(operator, slots):
             return _unknown("operator", operator, view.operators) or _not_a_number(slots, "slots", 1)
         case Recycle(worker):
-            return "" if worker in view.workers else f"there is no worker {worker!r}."
+            return "" if worker in view.workers else f"worker {worker!r} does not exist."
         case Scale(kind, workers):
             return _unknown("kind of workers", kind, view.kinds) or _not_a_number(workers, "workers", 0)
         case Stop() | Notice():
             return ""
         case LookAgain(seconds):
-            return "" if isinstance(seconds, int | float) and seconds > 0 else f"{seconds!r} is no time in seconds."
+            return "" if isinstance(seconds, int | float) and seconds > 0 else f"{seconds!r} is not a time in seconds."
     return "a policy yields SetSlots, Recycle, Scale, Stop, Notice or LookAgain."
 
 
@@ -132,7 +132,7 @@ def _unknown(noun: str, name: str, known: Mapping[str, object]) -> str:
     if isinstance(name, str) and name in known:
         return ""
     near = nearest(str(name), known)
-    return f"there is no {noun} {name!r}{near if near.endswith('?') else near + '.'}"
+    return f"{noun} {name!r} does not exist{near if near.endswith('?') else near + '.'}"
 
 
 def _not_a_number(value: object, noun: str, least: int) -> str:

@@ -91,7 +91,7 @@ class ToInterleaved(InterleavedStage):
 
     def __post_init__(self) -> None:
         if self.form not in get_args(Form):
-            raise PipelineError(f"{self.name}: form={self.form!r} is none of {listed(get_args(Form))}")
+            raise PipelineError(f"{self.name}: form={self.form!r} is not one of {listed(get_args(Form))}")
 
     @property
     def _layout(self) -> SampleColumns:

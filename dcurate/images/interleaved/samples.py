@@ -236,7 +236,7 @@ def _lists(record: Mapping[str, Any], layout: SampleColumns) -> tuple[list[Any],
             raise MediaError("not an interleaved sample", f"{name!r} is {type(value).__name__}, not a list")
         lists.append(value or [])
     if not any(name in record for name in (layout.texts, layout.images)):
-        raise MediaError("not an interleaved sample", f"there is no list {layout.texts!r} or {layout.images!r}")
+        raise MediaError("not an interleaved sample", f"no list {layout.texts!r} or {layout.images!r}")
     size = max(map(len, lists))
     texts, images = ([*values, *[None] * (size - len(values))] for values in lists)
     return texts, images

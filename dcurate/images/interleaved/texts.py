@@ -67,7 +67,7 @@ class OnTexts(InterleavedStage):
         for stage in self._given:
             if not isinstance(stage, ProcessingStage):
                 raise PipelineError(
-                    f"{self.name}: {stage!r} is no stage that works on a batch at a time; wrap filters in ScoreFilter"
+                    f"{self.name}: {stage!r} is not a stage that works on single batches; wrap filters in ScoreFilter"
                 )
         if not self._given:
             raise PipelineError(f"{self.name}: stages is empty; give at least one")

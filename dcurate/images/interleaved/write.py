@@ -45,7 +45,7 @@ def check_on_error(stage: str, given: str) -> None:
         PipelineError: the value is not known.
     """
     if given not in get_args(OnError):
-        raise PipelineError(f"{stage}: on_materialize_error={given!r} is none of {listed(get_args(OnError))}")
+        raise PipelineError(f"{stage}: on_materialize_error={given!r} is not one of {listed(get_args(OnError))}")
 
 
 class Materialised:

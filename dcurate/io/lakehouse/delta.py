@@ -108,7 +108,7 @@ class DeltaTable(LakeTable):
             DataError: there is no table or no such version, or its rows are not known from the files alone.
         """
         if self.version() is None:
-            raise DataError(f"{self.path!r} is no table of Delta Lake; check the path")
+            raise DataError(f"{self.path!r} is not a table of Delta Lake; check the path")
         try:
             table = self.opened(version)
         except self.errors().DeltaError as error:

@@ -29,7 +29,7 @@ def table_of(kind: str, path: str, options: Mapping[str, Any], catalog: Any, ask
         PipelineError: the format is not known, or a catalog where there is none.
     """
     if kind not in FORMATS:
-        raise PipelineError(f"{asks}: format={kind!r} is no format of a table{nearest(str(kind), FORMATS)}")
+        raise PipelineError(f"{asks}: format={kind!r} is not a format of tables{nearest(str(kind), FORMATS)}")
     if catalog is not None and kind != "iceberg":
         raise PipelineError(f"{asks}: only tables of Iceberg are in a catalog; leave out catalog= with {kind!r}")
     return FORMATS[kind](path, options, catalog)

@@ -64,7 +64,7 @@ class IcebergTable(LakeTable):
                 return static.from_metadata(self.path, store_settings(self.options))
             except (OSError, ValueError) as error:
                 raise DataError(
-                    f"{self.path!r} is no table of Iceberg that can be read without a catalog ({error}); give its "
+                    f"{self.path!r} is not a table of Iceberg that can be read without a catalog ({error}); give its "
                     "newest metadata file (metadata/....metadata.json), or catalog="
                 ) from error
         with self._catalog() as catalog:

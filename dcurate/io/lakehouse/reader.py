@@ -364,7 +364,7 @@ class LanceRows(SourceStage[FileGroup, DocumentBatch]):
             except (OSError, ValueError) as error:
                 at = "" if self.version is None else f" at version {self.version}"
                 raise DataError(
-                    f"{self.table.path!r} is no table of Lance{at}: {str(error).splitlines()[0]}"
+                    f"{self.table.path!r} is not a table of Lance{at}: {str(error).splitlines()[0]}"
                 ) from error
         missing = [name for name in self.fields or () if name not in self._opened.schema.names]
         if missing:

@@ -96,7 +96,7 @@ class SourceRef:
 def _whole(value: Any, kind: type) -> Any:
     made = None if value is None else kind(value)
     if kind is int and made is not None and not 0 <= made < 2**63:
-        raise ValueError(f"{made} is no place in a file")
+        raise ValueError(f"{made} is not a place in a file")
     return made
 
 

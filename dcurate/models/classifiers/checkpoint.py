@@ -97,7 +97,7 @@ def linear(weights: Weights, tensors: Mapping[str, Any], name: str) -> Any:
     torch = needed("torch", str(weights), "models")
     weight = tensors.get(f"{name}.weight")
     if weight is None or weight.ndim != 2:
-        raise DataError(f"{weights} is another kind of model: there is no {name}.weight among its weights")
+        raise DataError(f"{weights} is another kind of model: its weights have no {name}.weight")
     return torch.nn.Linear(weight.shape[1], weight.shape[0])
 
 

@@ -77,7 +77,7 @@ class ImageClassifier:
         """
         if self.model is not None:
             if not Path(self.model).is_file():
-                raise ResourceError(f"there is no model {self.model!r}; give the path of a file in ONNX format")
+                raise ResourceError(f"model {self.model!r} does not exist; give the path of a file in ONNX format")
             return self.model
         try:
             files = importlib.metadata.files(PACKAGE) or []
@@ -130,7 +130,7 @@ class LoadedClassifier:
             raise
         except Exception as error:  # ONNX Runtime has no common base of its errors
             first = str(error).partition("\n")[0]
-            raise DataError(f"{path} is no picture classifier in ONNX format: {first}") from error
+            raise DataError(f"{path} is not a picture classifier in ONNX format: {first}") from error
         shape = list(model_input.shape)
         self._input, self._first = model_input.name, len(shape) == 4 and shape[1] == 3
         side = classifier.crop
@@ -145,5 +145,7 @@ class LoadedClassifier:
         batch = np.ascontiguousarray(values.transpose(0, 3, 1, 2) if self._first else values)
         scores: npt.NDArray[Any] = np.ravel(self._model.run(None, {self._input: batch})[0])
         if not 0 <= self._classifier.output < len(scores):
-            raise DataError(f"the model gives {len(scores)} scores; output={self._classifier.output} is none of them")
+            raise DataError(
+                f"the model gives {len(scores)} scores; output={self._classifier.output} is not one of them"
+            )
         return float(scores[self._classifier.output])

@@ -84,13 +84,13 @@ def publish(
 
     Raises:
         DataError: the output has no finished run, or no files; or the folder holds other files.
-        PipelineError: ``target`` is no address of a data set, or there is no such mode.
+        PipelineError: ``target`` is not an address of a data set, or there is no such mode.
         ResourceError: the Hub cannot be reached or refuses, or ``huggingface_hub`` is not installed.
 
     Examples:
         >>> publish("out", "hf://org/name")
         Traceback (most recent call last):
-        dcurate.errors.PipelineError: 'hf://org/name' is no address of a data set; give hf://datasets/OWNER/NAME, ...
+        dcurate.errors.PipelineError: 'hf://org/name' is not an address of a data set; give hf://datasets/...
     """
     folder = HubFolder.of(target)
     if mode not in get_args(Others):

@@ -42,7 +42,7 @@ class HubFolder:
         parts = (match["folder"] or "").split("/") if match else []
         if match is None or {".", ".."} & set(parts):
             raise PipelineError(
-                f"{address!r} is no address of a data set; give hf://datasets/OWNER/NAME, "
+                f"{address!r} is not an address of a data set; give hf://datasets/OWNER/NAME, "
                 "with @BRANCH and /FOLDER after it if you like"
             )
         folder = "/".join(filter(None, parts)) or cls.folder

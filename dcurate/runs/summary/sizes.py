@@ -89,7 +89,7 @@ def _text_fields(total: CorpusCounts, corpora: Sequence[SummedCorpus]) -> Iterat
     if total.uncounted_bytes:
         ways.append(f"estimate: {total.uncounted_bytes:,} bytes of texts / {BYTES_OF_TOKEN}")
         tokens += total.uncounted_bytes // BYTES_OF_TOKEN
-    how, estimate = "; ".join(ways) or "there are no texts", bool(total.uncounted_bytes)
+    how, estimate = "; ".join(ways) or "no texts", bool(total.uncounted_bytes)
     yield SummaryField("text_tokens", "Text: tokens", tokens, how, estimate)
     range_of = "range of the template for the tokens"
     yield SummaryField("text_range", "Text: size", size_range("text", tokens), range_of, estimate)

@@ -12,7 +12,7 @@ _DATA = re.compile(
     r"(?<![a-z])(?:wikitable|docutils|tableblock|dataframe|data-?table|table(?:-(?:striped|bordered|hover|sm))?)(?![\w-])"
 )
 _LAYOUT_ROLES = ("presentation", "none")
-#: Average characters of a cell above which a table is no table of data, without and with a head; and places of its
+#: Average characters of a cell above which a table is not a table of data, without and with a head; and places of its
 #: grid, for each cell and besides, above which spans make it too large.
 _LONG_CELL, _LONG_CELL_OF_DATA = 200, 1_000
 _PLACES_A_CELL, _PLACES = 4, 10_000

@@ -238,7 +238,7 @@ class ExploredCorpus:
             PipelineError: there is none of this number.
         """
         if not 0 <= number < len(self.index):
-            raise PipelineError(f"there is no document {number}; there are {len(self.index):,}")
+            raise PipelineError(f"document {number} does not exist; there are {len(self.index):,}")
         return self.shown(number, WHOLE)
 
     def picture(self, number: int) -> str:
@@ -503,7 +503,7 @@ def load_corpus(
     reader.read(places.at(places.root), _KEPT, most - len(writer))
     missing += reader.left_out
     if not len(writer):
-        raise DataError(f"there are no documents in {places.root!r} as JSON Lines or Parquet; name the output of a run")
+        raise DataError(f"{places.root!r} holds no documents as JSON Lines or Parquet; name the output of a run")
     fates = (list(reader.fates), np.array(reader.codes, np.int32))
     facets = reader.facets.chosen(len(reader.codes))
     return ExploredCorpus(places, run, writer.finish(), fates, missing, facets=facets)

@@ -94,7 +94,7 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             url = urlsplit(self.path)
         except ValueError:
-            self._send(HTTPStatus.NOT_FOUND, b"there is no such page", "text/plain")
+            self._send(HTTPStatus.NOT_FOUND, b"page not found", "text/plain")
             return
         if url.path in _PAGES:
             name = _PAGES[url.path]
@@ -138,7 +138,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self, function: Callable[[ExploredCorpus, Mapping[str, Any]], Any] | None, parameters: Any) -> None:
         if function is None:
-            self._send(HTTPStatus.NOT_FOUND, b"there is no such page", "text/plain")
+            self._send(HTTPStatus.NOT_FOUND, b"page not found", "text/plain")
             return
         try:
             answer = function(self._corpus, parameters)

@@ -61,7 +61,7 @@ RUN_METRICS = (
     MetricFamily(
         "dcurate_inner_batches_total",
         "counter",
-        "Batches in inner rounds of a stage that sees every row, such as deduplication; their rows are no documents.",
+        "Batches in inner rounds of a stage that sees every row, such as deduplication; their rows are not documents.",
         STAGE,
     ),
     MetricFamily(

@@ -101,7 +101,7 @@ class CutVideo(VideoStage):
         for setting, kind in (("cut", Cut), ("fallback_codec", Codec)):
             if getattr(self, setting) not in get_args(kind):
                 raise PipelineError(
-                    f"{self.name}: {setting}={getattr(self, setting)!r} is none of {listed(get_args(kind))}"
+                    f"{self.name}: {setting}={getattr(self, setting)!r} is not one of {listed(get_args(kind))}"
                 )
         self.max_clip_bytes = parse_bytes(self.max_clip_bytes, "max_clip_bytes")
 

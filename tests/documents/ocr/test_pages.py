@@ -46,7 +46,7 @@ def test_without_ocr_no_page_is_sent_anywhere() -> None:
 
 
 def test_settings_that_do_not_exist_are_refused(tmp_path) -> None:
-    with pytest.raises(PipelineError, match="ocr='on' is none of"):
+    with pytest.raises(PipelineError, match="ocr='on' is not one of"):
         PdfExtract(ocr="on")  # type: ignore[arg-type]
     with pytest.raises(PipelineError, match="give the folder of a detector"):
         PdfExtract(ocr="auto", ocr_models=str(tmp_path)).setup()

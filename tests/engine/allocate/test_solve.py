@@ -700,7 +700,7 @@ def test_many_hosts_that_are_alike_are_solved_close_to_the_bound() -> None:
             "left on a GPU with enough free capacity;",
         ),
         ([SchedulingUnit("a", max_slots=0)], [Host("x", 8)], "'a' is limited to no slot at all"),
-        ([SchedulingUnit("a")], [], "needs 1 CPU a slot, but there are no workers; start some"),
+        ([SchedulingUnit("a")], [], "needs 1 CPU a slot, but the cluster has no workers; start some"),
     ],
 )
 def test_what_is_lacking_is_named(units: list[SchedulingUnit], hosts: list[Host], sentence: str) -> None:

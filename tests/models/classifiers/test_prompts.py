@@ -153,7 +153,7 @@ def test_weights_have_the_names_that_the_published_ones_have(published: Publishe
 
 
 def test_a_model_without_the_heads_is_another_kind_of_model(published: Published) -> None:
-    with pytest.raises(DataError, match=r"is another kind of model: there is no head_0.fc.weight among its weights"):
+    with pytest.raises(DataError, match=r"is another kind of model: its weights have no head_0.fc.weight"):
         PromptTaskComplexityModel(published.quality).setup()
 
 

@@ -89,7 +89,7 @@ class FuzzyDeduplicationWorkflow(WorkflowBase):
         if not 1 <= self.bands_per_iteration <= self.num_bands:
             raise ValueError("bands_per_iteration must be between [1, num_bands]")
         if self.char_ngrams < _FEW_CHARACTERS:
-            _log.warning("char_ngrams=%d finds many pairs that are no duplicates; take 20 or more", self.char_ngrams)
+            _log.warning("char_ngrams=%d finds many pairs that are not duplicates; take 20 or more", self.char_ngrams)
         self.num_hashes = self.num_bands * self.minhashes_per_band
         self.executor_config = {"runtime_env": {"env_vars": self.env_vars}} if self.env_vars is not None else None
 

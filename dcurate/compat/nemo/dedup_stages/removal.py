@@ -63,7 +63,7 @@ class TextDuplicatesRemovalWorkflow(workflow.TextDuplicatesRemovalWorkflow, Work
 
     def __post_init__(self) -> None:
         if self.id_generator_path is None and self.id_field == CURATOR_DEDUP_ID_STR:
-            _log.warning("id_field is %s, and there is no id_generator_path: documents must have it", self.id_field)
+            _log.warning("id_field is %s, and id_generator_path is not given: documents must have it", self.id_field)
         if self.drop_id_field and self.id_field in (self.output_fields or ()):
             raise ValueError(f"Cannot drop id_field {self.id_field!r} when it is included in output_fields.")
 
