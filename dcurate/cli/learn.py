@@ -180,9 +180,13 @@ def learn_ngrams(
     executor = local_executor({"execution_mode": "streaming" if workers else "inline"}, workers)
     figures: list[dict[str, Any]] = []
     unread = UnreadRows()
-    for batch in dcurate.Pipeline("learn-ngrams", stages=stages).stream(executor, observers=[unread]):
-        assert isinstance(batch, dcurate.DocumentBatch)
-        figures += columns.python_rows(batch.to_arrow())
+    try:
+        for batch in dcurate.Pipeline("learn-ngrams", stages=stages).stream(executor, observers=[unread]):
+            assert isinstance(batch, dcurate.DocumentBatch)
+            figures += columns.python_rows(batch.to_arrow())
+    finally:  # it may be why there are no words
+        if unread.rows:
+            click.echo(f"{many(unread.rows, 'row')} cannot be read: left out", err=True)
     if json_path != "-":
         click.echo(f"{output}: an n-gram model of order {len(figures)}")
         table = Table("words", "n-grams", "pruned", "discounts", box=None)
@@ -191,6 +195,4 @@ def learn_ngrams(
             note = " (too few to estimate)" if row["fallback"] else ""
             table.add_row(str(row["order"]), f"{row['ngrams']:,}", f"{row['pruned']:,}", amounts + note)
         console().print(table)
-    if unread.rows:
-        click.echo(f"{many(unread.rows, 'row')} cannot be read: left out", err=True)
     write_json(json_path, {"ngrams": figures, "unread": unread.rows})

@@ -66,7 +66,7 @@ class TrainNgrams(BarrierStage[DocumentBatch]):
 
     Raises:
         PipelineError: settings that cannot be.
-        DataError: no text has words, or the file is there.
+        DataError: no document, or none with words; or the file is there.
 
     Examples:
         >>> from tempfile import TemporaryDirectory
@@ -142,7 +142,10 @@ class TrainNgrams(BarrierStage[DocumentBatch]):
         folder = Directory(url, options)
         ngrams, words = (ShuffleIndex.written(folder, splits, place) for place in (NGRAMS, WORDS))
         if not ngrams.rows:
-            raise DataError(f"{self.name}: no text has words to train on")
+            raise DataError(
+                f"{self.name}: no words to train on: the input has no documents, or none of them has a word in column "
+                f"{self.text_field!r}"
+            )
         return [
             ngrams.reader(ngrams.partitions_for(_BLOCK), KEY, f"{self.name}_ngrams", ordered=False),
             AdjustCounts(self.least_counts(), name=f"{self.name}_adjust"),
