@@ -39,6 +39,7 @@ from dcurate.kernels.layout import (
     frozen,
     longest,
 )
+from dcurate.kernels.row_sums import AHEAD, add_rows, prefetch
 
 #: The weight of a feature by its count, up to 1,023; one that is there more often has the last weight.
 DAMPED = np.array([0.0, *(1 + math.log(count) for count in range(1, 1024))], np.float32)
@@ -165,44 +166,48 @@ def _added(cells: Places, turn: Scalar, cell: Scalar, times: Scalar) -> Scalar:
 
 
 @njit(**INLINE)
-def _add_row(network: Network, row: Scalar, weight: Scalar, total: Floats) -> None:
-    for step in range(total.size):
-        total[step] += weight * network.rows[row, step]
+def _list_rows(network: Network, nothing: Scalar, listed: Places) -> None:
+    """Make buckets rows; those that were not trained become -1 less their number."""
+    for place in range(listed.size):
+        row = np.int64(network.pruned[listed[place]])
+        listed[place] = -1 - listed[place] if row < 0 or row == nothing else network.sizes[0] + row
 
 
 @njit(**INLINE)
-def _add_bucket(network: Network, scratch: Any, bucket: Scalar, times: Scalar, total: Floats) -> Scalar:
-    """Add the vector of a bucket; returns by how much the weights grow, also of a bucket that was not trained."""
-    cells, turn, nothing = scratch
-    place = np.int64(network.pruned[bucket])
-    if place < 0 or place == nothing:
-        return _added(cells, turn, network.rows.shape[0] + bucket, times)
-    row = network.sizes[0] + place
-    weight = _added(cells, turn, row, times)
-    _add_row(network, row, weight, total)
-    return weight
-
-
-@njit(**INLINE)
-def _add_word(network: Network, features: WordFeatures, scratch: Any, word: Any, total: Floats) -> Scalar:
-    """Add the vectors of a word, as often as it is in a text; returns by how much the weights grow."""
-    (data, first, last, value, times), lists, counting = word, scratch[0], scratch[1]
-    cells, turn, _ = counting
-    weights = np.float64(0)
+def _list_word(model: Any, word: Any, listed: Places, count: Scalar) -> Scalar:
+    """List the features of a word; returns the number listed so far."""
+    network, features, nothing = model
+    data, first, last, value = word
     entry = find_entry(network, value, data, first, last)
     if entry >= 0:
-        weight = _added(cells, turn, entry, times)
-        weights += np.float64(weight)
-        _add_row(network, entry, weight, total)
+        listed[count] = entry
+        count += 1
         for place in range(features.ends[entry], features.ends[entry + 1]):
-            row = np.int64(features.rows[place])
-            weight = _added(cells, turn, row, times)
-            weights += np.float64(weight)
-            _add_row(network, row, weight, total)
+            listed[count] = features.rows[place]
+            count += 1
     elif network.sizes[4] > 0 and not (last - first == LAST.size and begins_with(data, first, last, LAST)):
-        listed = list_ngrams(data, (first, last), network.sizes, lists.rows, 0)
-        for place in range(listed):
-            weights += np.float64(_add_bucket(network, counting, np.int64(lists.rows[place]), times, total))
+        before = count
+        count = list_ngrams(data, (first, last), network.sizes, listed, count)
+        _list_rows(network, nothing, listed[before:count])
+    return count
+
+
+@njit(**INLINE)
+def _cell(network: Network, feature: Scalar) -> Scalar:
+    """The cell of a feature: those that were not trained have theirs beyond the rows."""
+    feature = np.int64(feature)
+    return feature if feature >= 0 else network.rows.shape[0] - 1 - feature
+
+
+@njit(**INLINE)
+def _weigh(network: Network, counting: Any, span: tuple[Scalar, Scalar], times: Scalar, scratch: Any) -> Scalar:
+    """Count listed features, each so many times; returns by how much their weights grow."""
+    (cells, turn), (listed, factors, count) = counting, scratch
+    weights = np.float64(0)
+    for place in range(span[0], span[1]):
+        prefetch(cells, _cell(network, listed[min(place + AHEAD, count - 1)]))
+        factors[place] = _added(cells, turn, _cell(network, listed[place]), times)
+        weights += np.float64(factors[place])
     return weights
 
 
@@ -214,36 +219,46 @@ def _score_texts(
     heads: Heads,
     out: Floats,
 ) -> None:
-    network, features, nothing = model
+    network, _, nothing = model
     offsets, data = layout
     total = np.empty(network.rows.shape[1], np.float32)
     most = longest(offsets, rows)
     lists, distinct = new_lists(most, network.sizes), _new_distinct(most)
+    listed, factors = lists.rows, np.empty(lists.rows.size, np.float32)
+    ends = np.empty(lists.hashes.size + 1, np.int64)
     cells = np.zeros(network.rows.shape[0] + network.sizes[2], np.int32)
     for place in range(rows.size):
         turn = np.int64(place % _TEXTS) + 1
         if turn == 1 and place > 0:
             cells[:] = 0
-        counting = cells, turn, np.int64(nothing)
-        total[:] = np.float32(0)
         span = offsets[rows[place]], offsets[rows[place] + 1]
         words, used, over = _list_distinct(data, span, lists.hashes, distinct)
         if words == 0:
             out[place] = np.float32(np.nan)
             continue
-        weights = np.float64(0)
+        count = np.int64(0)
         for number in range(used):
-            first, last, value = distinct.firsts[number], distinct.lasts[number], np.uint32(distinct.values[number])
-            word = data, first, last, value, np.int64(distinct.counts[number])
-            weights += _add_word(network, features, (lists, counting), word, total)
+            word = data, distinct.firsts[number], distinct.lasts[number], np.uint32(distinct.values[number])
+            count = _list_word(model, word, listed, count)
+            ends[number] = count
         if not over:
-            word = LAST, np.int64(0), np.int64(LAST.size), hashed(LAST, 0, LAST.size), np.int64(1)
-            weights += _add_word(network, features, (lists, counting), word, total)
+            last = LAST, np.int64(0), np.int64(LAST.size), hashed(LAST, 0, LAST.size)
+            count = _list_word(model, last, listed, count)
+        single = count
         if network.sizes[5] > 1:
-            listed = list_word_ngrams(network.sizes, lists, 0, words)
-            for ngram in range(listed):
-                bucket = np.int64(lists.rows[ngram])
-                weights += np.float64(_add_bucket(network, counting, bucket, np.int64(1), total))
+            count = list_word_ngrams(network.sizes, lists, count, words)
+            _list_rows(network, nothing, listed[single:count])
+        scratch = listed, factors, count
+        weights, first = np.float64(0), np.int64(0)
+        for number in range(used):
+            span = first, ends[number]
+            weights += _weigh(network, (cells, turn), span, np.int64(distinct.counts[number]), scratch)
+            first = ends[number]
+        weights += _weigh(network, (cells, turn), (first, count), np.int64(1), scratch)
+        for feature in range(count):
+            listed[feature] = listed[feature] if listed[feature] >= 0 else network.sizes[0] + nothing
+        total[:] = np.float32(0)
+        add_rows(network.rows, listed[:count], factors, total)
         answer_all(heads, network.weights, total, weights, out[place])
 
 

@@ -23,6 +23,7 @@ from dcurate.kernels.fasttext import (
 )
 from dcurate.kernels.fasttext_training import Heads, answer_all
 from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Offsets, Places, Rows, Scalar, frozen, longest
+from dcurate.kernels.row_sums import add_rows
 
 
 class WordSums(NamedTuple):
@@ -40,48 +41,6 @@ class WordSums(NamedTuple):
 
 
 @njit(**INLINE)
-def _add_rows(rows: Floats, listed: Places, total: Floats) -> None:
-    """Add rows to a sum, eight columns at a time: each pass holds its sums in registers.
-
-    It does so little for a row that the CPU waits for the memory of many rows at a time.
-    """
-    zero = np.float32(0)
-    blocks = total.size // 8
-    for block in range(blocks):
-        # Indices that cannot be negative are not checked for it.
-        at = np.uint64(8 * block)
-        a, b, c, d, e, f, g, h = zero, zero, zero, zero, zero, zero, zero, zero
-        for place in range(listed.size):
-            row = np.uint64(listed[place])
-            a += rows[row, at]
-            b += rows[row, at + np.uint64(1)]
-            c += rows[row, at + np.uint64(2)]
-            d += rows[row, at + np.uint64(3)]
-            e += rows[row, at + np.uint64(4)]
-            f += rows[row, at + np.uint64(5)]
-            g += rows[row, at + np.uint64(6)]
-            h += rows[row, at + np.uint64(7)]
-        for step, part in enumerate((a, b, c, d, e, f, g, h)):
-            total[8 * block + step] += part
-    done = 8 * blocks
-    while done + 2 <= total.size:
-        a, b = zero, zero
-        at = np.uint64(done)
-        for place in range(listed.size):
-            row = np.uint64(listed[place])
-            a += rows[row, at]
-            b += rows[row, at + np.uint64(1)]
-        total[done] += a
-        total[done + 1] += b
-        done += 2
-    for step in range(done, total.size):
-        a = zero
-        for place in range(listed.size):
-            a += rows[np.uint64(listed[place]), np.uint64(step)]
-        total[step] += a
-
-
-@njit(**INLINE)
 def _add_ngrams(network: Network, nothing: Scalar, listed: Places, total: Floats) -> Scalar:
     """Add the vectors of buckets to a sum; returns how many there are.
 
@@ -96,7 +55,7 @@ def _add_ngrams(network: Network, nothing: Scalar, listed: Places, total: Floats
         listed[kept] = words + bucket
         count += bucket >= 0
         kept += (bucket >= 0) & (bucket != nothing)
-    _add_rows(network.rows, listed[:kept], total)
+    add_rows(network.rows, listed[:kept], None, total)
     return count
 
 
@@ -171,7 +130,7 @@ def _add_text(network: Network, sums: WordSums, text: tuple[Bytes, Scalar, Scala
         words += 1
     for place in range(known):
         count += np.int64(sums.counts[entries[place]])
-    _add_rows(sums.rows, entries[:known], total)
+    add_rows(sums.rows, entries[:known], None, total)
     if network.sizes[5] > 1:
         listed = list_word_ngrams(network.sizes, lists, 0, words)
         count += _add_ngrams(network, sums.nothing, lists.rows[:listed], total)
