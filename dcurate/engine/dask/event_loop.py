@@ -25,6 +25,8 @@ YOUNG_OBJECTS, YOUNG_COLLECTIONS = 10_000, 2
 VISIT_S = 0.4
 #: Growth of the process, as a share and in bytes, after which frozen objects are visited again: the larger one counts.
 GROWTH, GROWTH_BYTES = 0.5, 128 << 20
+#: The largest share of the time for which frozen objects are visited, and the least seconds between two such visits.
+FULL_SHARE, FULL_S = 0.002, 60.0
 
 
 async def in_thread(function: Callable[..., Result], *arguments: Any) -> Result:
@@ -80,8 +82,9 @@ class CollectionLimit:
     The state of a scheduler with a thousand workers is a million objects. Python visits them all whenever a quarter as
     many are new, which stops the event loop for a second, and finds next to nothing: Dask drops what it is done with.
     So once that takes long, or `freeze` is called, what exists is frozen; what is new is visited about twice a second,
-    and frozen if it survives. Frozen objects are not visited until the process has grown by half, or the last user
-    ends. Where the process has frozen objects itself, nothing is frozen.
+    and frozen if it survives. Frozen objects are visited when the process has grown by half, and otherwise so rarely
+    that it takes `FULL_SHARE` of the time: what was in use at a visit, such as the frames of Dask's messages on their
+    way, would be kept else. Where the process has frozen objects itself, nothing is frozen.
 
     Args:
         memory: returns the bytes of memory that the process uses.
@@ -92,7 +95,7 @@ class CollectionLimit:
         self._users = 0
         self._before = gc.get_threshold()
         self._may_freeze = self._freezes = self._long = False
-        self._began = self._grown = self._visited_at = 0.0
+        self._began = self._grown = self._visited_at = self._full_at = 0.0
 
     def start(self) -> None:
         """Begin, for one more user."""
@@ -129,7 +132,7 @@ class CollectionLimit:
             self.freeze()
         if not self._freezes or time.monotonic() < self._visited_at + VISIT_S:
             return
-        if self._memory() > self._grown:
+        if self._memory() > self._grown or time.monotonic() >= self._full_at:
             gc.unfreeze()
             self._collect()
         else:
@@ -137,7 +140,9 @@ class CollectionLimit:
         self._visited_at = time.monotonic()
 
     def _collect(self) -> None:
+        begin = time.thread_time()
         gc.collect()
+        self._full_at = time.monotonic() + max(FULL_S, (time.thread_time() - begin) / FULL_SHARE)
         used = self._memory()
         self._grown = used + max(GROWTH * used, GROWTH_BYTES)
 

@@ -361,6 +361,28 @@ def test_new_objects_are_visited_no_more_than_about_twice_a_second(own_collectio
     limit.stop()
 
 
+def test_what_ended_after_it_was_frozen_is_collected_in_a_process_that_does_not_grow(
+    own_collections: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"VISIT_S": 0.0, "FULL_S": 1.0, "FULL_SHARE": 1.0}.items():
+        monkeypatch.setattr(event_loop, name, value)
+    limit = event_loop.CollectionLimit(memory=lambda: 100 << 20)
+    limit.start()
+    in_use = Cyclic()
+    reference = weakref.ref(in_use)
+    limit.freeze()
+    del in_use
+    limit.check()
+    assert reference() is not None  # frozen
+    end = time.monotonic() + 60
+    while reference() is not None and time.monotonic() < end:
+        time.sleep(0.05)
+        limit.check()
+    assert reference() is None
+    assert gc.get_freeze_count() > 1000
+    limit.stop()
+
+
 @pytest.mark.parametrize("longest_s", [0.0, 1e9])
 def test_objects_are_frozen_once_a_full_collection_takes_long(
     own_collections: None, monkeypatch: pytest.MonkeyPatch, longest_s: float
