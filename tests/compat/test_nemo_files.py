@@ -340,5 +340,5 @@ def test_files_of_tokens_that_do_not_fit_are_refused(tmp_path):
     with pytest.raises(ValueError, match=r"has no .*a\.bin"):
         megatron.merge_file_prefixes(str(tmp_path), str(tmp_path / "merged"))
     (tmp_path / "b.idx").write_bytes(b"x")
-    with pytest.raises(ValueError, match="no index of Megatron"):
+    with pytest.raises(ValueError, match="not an index of Megatron"):
         megatron.extract_index_contents(str(tmp_path / "b.idx"))

@@ -49,7 +49,7 @@ def test_many_similar_sets_are_all_paired() -> None:
 
 def test_a_similarity_that_is_none_is_refused() -> None:
     for least in (0.0, 1.1, -1.0):
-        with pytest.raises(PipelineError, match="no similarity"):
+        with pytest.raises(PipelineError, match="not a similarity"):
             found_in([{1}], least)
 
 

@@ -69,7 +69,7 @@ def test_a_model_that_takes_no_pictures_of_that_size_is_refused(tmp_path: Path) 
     for classifier, error, message in (
         (ImageClassifier(crop=200), DataError, "not pictures of 200 x 200; give its size as crop="),
         (ImageClassifier(output=2), DataError, "gives 2 scores; output=2"),
-        (ImageClassifier(str(tmp_path / "no.onnx")), DataError, "no picture classifier in ONNX format"),
+        (ImageClassifier(str(tmp_path / "no.onnx")), DataError, "not a picture classifier in ONNX format"),
         (ImageClassifier(str(tmp_path / "gone.onnx")), ResourceError, "does not exist"),
     ):
         with pytest.raises(error, match=message):
