@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -257,8 +258,14 @@ def _holds_null(type_: pa.DataType) -> bool:
 def fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """The table with exactly these columns, in this order, of these types and with this metadata; absent ones are null.
 
+    Lists, structs and maps become text as JSON, as JSON Lines are read where a column is text.
+
     Raises:
-        pyarrow.ArrowInvalid: a value does not fit its new type.
+        pyarrow.ArrowInvalid: a value does not fit its new type; the column is named.
+
+    Examples:
+        >>> fitted(pa.table({"meta": [{"a": [1, None]}, None]}), pa.schema({"meta": pa.string()}))["meta"].to_pylist()
+        ['{"a":[1,null]}', None]
     """
     if table.schema.equals(schema, check_metadata=True):
         return table
@@ -274,14 +281,29 @@ def fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
             columns.append(values)
         elif isinstance(column.type, LineType):
             columns.append(as_type(values, column.type))
+        elif pa.types.is_nested(values.type) and _is_text(column.type):
+            columns.append(pa.chunked_array([_as_json(values, column)]))
         else:
-            made = pc.cast(values, options=pc.CastOptions(column.type, allow_float_truncate=True))
+            try:
+                made = pc.cast(values, options=pc.CastOptions(column.type, allow_float_truncate=True))
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+                raise pa.ArrowInvalid(
+                    f"column {column.name!r} is {values.type}, and cannot be {column.type} ({error})"
+                ) from error
             if any(map(_loses, values.chunks, made.chunks)):
                 raise pa.ArrowInvalid(
                     f"column {column.name!r} is {values.type}, and would lose values as {column.type}"
                 )
             columns.append(made)
     return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _as_json(values: pa.ChunkedArray, column: pa.Field) -> pa.Array:
+    try:
+        texts = [None if value is None else orjson.dumps(value).decode() for value in values.to_pylist()]
+    except (TypeError, ValueError, OverflowError) as error:
+        raise pa.ArrowInvalid(f"column {column.name!r} is {values.type}, and cannot be text ({error})") from error
+    return pa.array(texts, column.type)
 
 
 def _loses(values: pa.Array, made: pa.Array) -> bool:

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import json
+
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dcurate import DataError, DocumentReader, InlineExecutor, ParquetReader, Pipeline, PipelineError
+from dcurate import DataError, DocumentReader, InlineExecutor, JsonlReader, ParquetReader, Pipeline, PipelineError
 
 
 def put(path, table, **settings):
@@ -183,3 +185,22 @@ def test_read_kwargs_reach_pyarrow_or_are_refused(tmp_path):
     assert rows(tmp_path, read_kwargs={"memory_map": True, "engine": "pyarrow"}) == [{"a": 1}]
     with pytest.raises(PipelineError, match="read_kwargs 'filters' mean nothing here; there are 'memory_map'"):
         ParquetReader(str(tmp_path), read_kwargs={"filters": []})
+
+
+def test_nested_values_are_text_as_json_where_the_schema_says_so_as_of_json_lines(tmp_path):
+    values = [{"a": [1, None], "b": "ö\n"}, None, {"a": None, "b": ""}]
+    put(tmp_path / "a.parquet", {"meta": values, "tags": [["x"], [], None]})
+    (tmp_path / "b.jsonl").write_text("".join(json.dumps({"meta": value}) + "\n" for value in values))
+    read_rows = rows(tmp_path / "a.parquet", schema={"meta": "string", "tags": "string"})
+    assert [row["tags"] for row in read_rows] == ['["x"]', "[]", None]
+    assert [row["meta"] and json.loads(row["meta"]) for row in read_rows] == values
+    stages = [JsonlReader(str(tmp_path / "b.jsonl"), schema={"meta": "string"})]
+    lines = Pipeline("lines", stages=stages).run(InlineExecutor(), observers=[]).to_arrow()["meta"].to_pylist()
+    assert [value and json.loads(value) for value in lines] == values
+
+
+def test_a_column_that_cannot_have_its_type_is_named(tmp_path):
+    put(tmp_path / "a.parquet", {"meta": [{"a": b"\xff"}], "text": ["one"]})
+    for column, kind in (("meta", "string"), ("meta", "int64"), ("text", "int64")):
+        with pytest.raises(DataError, match=f"a.parquet: column '{column}' is .*, and cannot be .*; give the column"):
+            read(tmp_path, schema={column: kind})
