@@ -7,16 +7,19 @@ from abc import ABC, abstractmethod
 from copy import copy
 from dataclasses import fields, is_dataclass
 from numbers import Real
-from typing import Any, ClassVar, TypeGuard
+from typing import Any, ClassVar, TypeAlias, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
 
 from dcurate.core.part import Part
 from dcurate.errors import PipelineError
+from dcurate.text.extract.stop_words import short_code
 from dcurate.text.segmentation import check_installed, libraries_of, needs_splitting, splitter
 from dcurate.text.signals import Needs, Signals, text_as_column
 
+#: A share from 0 to 1: fields of filters that are annotated so are checked.
+Share: TypeAlias = float
 Scores = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
 
@@ -27,7 +30,8 @@ class DocumentFilter(Part, ABC):
     The name is the class name in snake case unless you set ``self._name``. A document whose text is null is
     scored as an empty one. Where a rule needs a model, load it in the hooks below, never in the constructor.
 
-    Fields of a dataclass that are annotated as numbers, such as ``least: int = 3``, are checked on creation; call
+    Fields of a dataclass that are annotated as numbers, such as ``least: int = 3``, are checked on creation, those of
+    built-in filters that are shares also for being from 0 to 1; call
     ``super().__post_init__()`` first in a ``__post_init__`` of your own.
 
     Raises:
@@ -51,7 +55,7 @@ class DocumentFilter(Part, ABC):
         settings = fields(rule) if is_dataclass(rule) else ()
         for setting in settings:
             kind = setting.type.__name__ if isinstance(setting.type, type) else str(setting.type)
-            if setting.init and kind.removesuffix(" | None") in ("int", "float"):
+            if setting.init and kind.removesuffix(" | None") in ("int", "float", "Share"):
                 _check_number(type(self).__name__, setting.name, getattr(rule, setting.name), kind)
         for setting in settings:
             least, most = getattr(rule, setting.name, None), f"max_{setting.name.removeprefix('min_')}"
@@ -192,6 +196,12 @@ class WordFilter(SignalFilter):
 
     language: str
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        short = short_code(self.language) if isinstance(self.language, str) else None
+        if short and (needs_splitting(short) or len(self.language) > len("eng")):
+            raise PipelineError(f"{type(self).__name__}: language={self.language!r} is written as {short!r} here")
+
     def requires(self) -> dict[str, str]:
         return dict.fromkeys(libraries_of(self.language), "lang")
 
@@ -220,6 +230,9 @@ def _check_number(rule: str, name: str, value: Any, kind: str) -> None:
     not_number = isinstance(value, bool) or not isinstance(value, Real)
     if not missing and (not_number or np.isnan(float(value))):
         raise PipelineError(f"{rule}: {name}={value!r} is {type(value).__name__}, not a number; give one")
+    if not missing and kind.startswith("Share") and not 0 <= value <= 1:
+        percent = f"; write {value / 100:g} for {value:g} %" if 1 < value <= 100 else ""
+        raise PipelineError(f"{rule}: {name}={value!r} must be from 0 to 1{percent}")
 
 
 def ratio(part: npt.NDArray[np.int64], whole: npt.NDArray[np.int64], otherwise: float) -> npt.NDArray[np.float64]:

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import fields, is_dataclass
 from functools import reduce
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -9,11 +11,15 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+import dcurate.text
 from dcurate import PipelineError
 from dcurate.frames.text import text_column
 from dcurate.text import (
+    AlphaFilter,
     BoilerPlateStringFilter,
+    DocumentFilter,
     EllipsisFilter,
+    LanguageFilter,
     LongWordFilter,
     Needs,
     NonAlphaNumericFilter,
@@ -144,3 +150,21 @@ def test_rules_that_cannot_be_are_refused_with_what_came() -> None:
         UrlsFilter(url_regex="(")
     with pytest.raises(PipelineError, match="position='middle' must be one of prefix, suffix, any"):
         SubstringFilter("a", "middle")  # type: ignore[arg-type]
+
+
+def test_a_share_is_from_0_to_1_and_a_percentage_is_refused_with_the_share_that_it_is() -> None:
+    public: list[Any] = [getattr(dcurate.text, name) for name in dir(dcurate.text)]
+    rules = [rule for rule in public if is_dataclass(rule) and issubclass(rule, DocumentFilter)]
+    #: Ratios of one thing to another, which may be above 1.
+    others = {"max_symbol_to_word_ratio", "min_char_to_token_ratio"}
+    shares = {field.name for rule in rules for field in fields(rule) if field.type == "Share"}
+    named = {field.name for rule in rules for field in fields(rule) if field.name.endswith(("_ratio", "_fraction"))}
+    assert named - others <= shares
+    assert not others & shares
+    for make, sentence in (
+        (lambda: UrlsFilter(max_url_to_text_ratio=20), "UrlsFilter: .*=20 must be from 0 to 1; write 0.2 for 20 %"),
+        (lambda: LanguageFilter("en", min_score=65), "min_score=65 must be from 0 to 1; write 0.65 for 65 %"),
+        (lambda: AlphaFilter(min_alpha_ratio=-0.1), "min_alpha_ratio=-0.1 must be from 0 to 1$"),
+    ):
+        with pytest.raises(PipelineError, match=sentence):
+            make()

@@ -18,7 +18,7 @@ from dcurate import (
     PipelineError,
     ScoreFilter,
 )
-from dcurate.text import LanguageFilter, LanguageId
+from dcurate.text import LanguageFilter, LanguageId, WordCountFilter
 from dcurate.text.identifier import UNKNOWN, Identifier
 
 IDENTIFIER = Identifier()
@@ -179,6 +179,11 @@ def test_settings_that_cannot_be_are_refused_with_what_came() -> None:
         LanguageId(script_field="language")
     with pytest.raises(PipelineError, match="language: 'English' is not a language code"):
         LanguageFilter(["de", "English"])
+    with pytest.raises(PipelineError, match="language: 'eng' is written as 'en' here"):
+        LanguageFilter(["de", "eng"])
+    for name, code in (("chinese", "zh"), ("English", "en"), ("jpn", "ja")):
+        with pytest.raises(PipelineError, match=f"WordCountFilter: language='{name}' is written as '{code}' here"):
+            WordCountFilter(language=name)
     with pytest.raises(PipelineError, match="language: no languages"):
         LanguageFilter([])
     with pytest.raises(PipelineError, match="max_chars=-1 must be at least 1"):
@@ -195,7 +200,7 @@ def test_a_filter_keeps_the_languages_wanted_if_that_is_sure_enough() -> None:
     assert kept.to_arrow()["lang"][0].as_py()["language"] == "en"
     assert ScoreFilter(LanguageFilter()).process(batch(*texts)).num_items == 2
     assert ScoreFilter(LanguageFilter(["en", "fr"]), invert=True).process(batch(*texts)).num_items == 1
-    assert ScoreFilter(LanguageFilter(min_score=1.1)).process(batch(*texts)).num_items == 0
+    assert ScoreFilter(LanguageFilter(min_score=1)).process(batch(*texts)).num_items == 0
 
 
 def test_scores_that_were_kept_can_be_filtered_again_without_the_text() -> None:

@@ -39,6 +39,26 @@ _NAMES = {
 }
 
 
+#: The two-letter code of each language that has one, by its three-letter codes and its English name.
+_SHORT = {
+    name: codes[0]
+    for line in reversed(_CODES.replace("\n", " ").split(","))  # the first of a name stays
+    for *codes, english in [line.split()]
+    if len(codes[0]) == 2
+    for name in [*codes[1:], english.lower()]
+}
+
+
+def short_code(name: str) -> str | None:
+    """The two-letter code of a language by its three-letter code or English name; None if unknown.
+
+    Examples:
+        >>> short_code("eng"), short_code("German"), short_code("en"), short_code("ceb")
+        ('en', 'de', None, None)
+    """
+    return _SHORT.get(name.lower())
+
+
 def language_name(code: str) -> str | None:
     """The English name of a language, by its ISO 639 code; None if unknown.
 

@@ -19,7 +19,7 @@ from dcurate.core.redirects import guarded
 from dcurate.errors import DataError, PipelineError
 from dcurate.kernels.interning import Numbered
 from dcurate.text import measures
-from dcurate.text.filter import BoundedFilter, Scores
+from dcurate.text.filter import BoundedFilter, Scores, Share
 from dcurate.text.signals import Signals
 
 #: Words of the published lists that the reference allows: parts of common words where none are set apart by spaces.
@@ -144,7 +144,7 @@ class C4BadWordsFilter(BoundedFilter):
 
     words: str | Sequence[str]
     language: str = "en"
-    keep_fraction: float = 0.0
+    keep_fraction: Share = 0.0
     seed: int = 0
     allowed: Sequence[str] = ALLOWED
     storage_options: Mapping[str, Any] | None = None

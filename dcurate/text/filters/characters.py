@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dcurate.text.filter import BoundedFilter, Scores, ratio
+from dcurate.text.filter import BoundedFilter, Scores, Share, ratio
 from dcurate.text.signals import Signals
 
 
@@ -20,7 +20,7 @@ class NonAlphaNumericFilter(BoundedFilter):
         0.5
     """
 
-    max_non_alpha_numeric_to_text_ratio: float = 0.25
+    max_non_alpha_numeric_to_text_ratio: Share = 0.25
     _name = "alpha_numeric"
     _high = "max_non_alpha_numeric_to_text_ratio"
 
@@ -41,7 +41,7 @@ class NumbersFilter(BoundedFilter):
         0.5714285714285714
     """
 
-    max_number_to_text_ratio: float = 0.15
+    max_number_to_text_ratio: Share = 0.15
     _name = "numbers_ratio"
     _high = "max_number_to_text_ratio"
 
@@ -61,7 +61,7 @@ class WhiteSpaceFilter(BoundedFilter):
         0.5
     """
 
-    max_white_space_ratio: float = 0.25
+    max_white_space_ratio: Share = 0.25
     _name = "white_space"
     _high = "max_white_space_ratio"
 
@@ -81,7 +81,7 @@ class ParenthesesFilter(BoundedFilter):
         0.5
     """
 
-    max_parentheses_ratio: float = 0.1
+    max_parentheses_ratio: Share = 0.1
     _name = "parentheses_ratio"
     _high = "max_parentheses_ratio"
 

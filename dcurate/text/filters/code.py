@@ -9,7 +9,7 @@ import numpy as np
 from dcurate.errors import PipelineError
 from dcurate.kernels.members import alphabetic_signals
 from dcurate.kernels.source import line_counts, opens_with
-from dcurate.text.filter import BoundedFilter, Mask, Scores, SignalFilter, ratio
+from dcurate.text.filter import BoundedFilter, Mask, Scores, Share, SignalFilter, ratio
 from dcurate.text.signals import Signals
 from dcurate.text.visible_text import visible_length
 
@@ -84,7 +84,7 @@ class AlphaFilter(BoundedFilter):
         0.1
     """
 
-    min_alpha_ratio: float = 0.25
+    min_alpha_ratio: Share = 0.25
     _name = "alpha_filter"
     _low = "min_alpha_ratio"
 
@@ -111,7 +111,7 @@ class HTMLBoilerplateFilter(BoundedFilter):
         0.36363636363636365
     """
 
-    min_lang_content_ratio: float = 0.2
+    min_lang_content_ratio: Share = 0.2
     min_lang_content_num_chars: int = 100
     _name = "html_boilerplate"
     _low = "min_lang_content_ratio"

@@ -10,7 +10,7 @@ import numpy as np
 from dcurate.errors import PipelineError, nearest
 from dcurate.kernels.comments import GO, JAVASCRIPT, MARKUP, RUBY, SHELL, C, comment_signals
 from dcurate.kernels.source import source_signals
-from dcurate.text.filter import BoundedFilter, Scores, ratio
+from dcurate.text.filter import BoundedFilter, Scores, Share, ratio
 from dcurate.text.python_source import comments_of, documentation_length
 from dcurate.text.signals import Signals
 
@@ -54,8 +54,8 @@ class PythonCommentToCodeFilter(BoundedFilter):
         0.4166666666666667
     """
 
-    min_comment_to_code_ratio: float = 0.01
-    max_comment_to_code_ratio: float = 0.85
+    min_comment_to_code_ratio: Share = 0.01
+    max_comment_to_code_ratio: Share = 0.85
     _name = "python_comment_ratio"
     _low, _high = "min_comment_to_code_ratio", "max_comment_to_code_ratio"
 
@@ -88,8 +88,8 @@ class GeneralCommentToCodeFilter(BoundedFilter):
     """
 
     language: str
-    min_comment_to_code_ratio: float = 0.01
-    max_comment_to_code_ratio: float = 0.85
+    min_comment_to_code_ratio: Share = 0.01
+    max_comment_to_code_ratio: Share = 0.85
     _name = "comment_ratio"
     _low, _high = "min_comment_to_code_ratio", "max_comment_to_code_ratio"
 

@@ -13,7 +13,7 @@ import numpy as np
 from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.text import TextColumn, column_of
 from dcurate.text.fasttext import FastTextModel, compile_kernels
-from dcurate.text.filter import DocumentFilter, Mask, Scores, SignalFilter
+from dcurate.text.filter import DocumentFilter, Mask, Scores, Share, SignalFilter
 from dcurate.text.signals import Signals
 
 _LABEL = "__label__"
@@ -147,7 +147,7 @@ class FastTextLanguageFilter(_FastTextFilter):
     """
 
     model: str | os.PathLike[str] | None = None
-    min_langid_score: float = 0.3
+    min_langid_score: Share = 0.3
     language: str | None = None
     _name = "lang_id"
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from dcurate.core.part import check_texts
 from dcurate.errors import DataError, PipelineError
-from dcurate.text.filter import DocumentFilter
+from dcurate.text.extract.stop_words import short_code
+from dcurate.text.filter import DocumentFilter, Share
 from dcurate.text.identifier import Identifier
 
 _CODE = re.compile("[a-z]{2,3}")
@@ -39,7 +40,7 @@ class LanguageFilter(DocumentFilter):
     """
 
     languages: str | Sequence[str] | None = None
-    min_score: float = 0.3
+    min_score: Share = 0.3
     max_chars: int = 1000
     _name = "language"
 
@@ -52,6 +53,8 @@ class LanguageFilter(DocumentFilter):
         for code in self._wanted or ():
             if not _CODE.fullmatch(code):
                 raise PipelineError(f"{self.name}: {code!r} is not a language code; use codes such as 'en' or 'ceb'")
+            if short_code(code):
+                raise PipelineError(f"{self.name}: {code!r} is written as {short_code(code)!r} here")
         if self.max_chars < 1:
             raise PipelineError(f"{self.name}: max_chars={self.max_chars} must be at least 1")
 

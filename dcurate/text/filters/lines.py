@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dcurate.text.filter import BoundedFilter, Scores, ratio
+from dcurate.text.filter import BoundedFilter, Scores, Share, ratio
 from dcurate.text.signals import Signals
 
 
@@ -20,7 +20,7 @@ class BulletsFilter(BoundedFilter):
         0.5
     """
 
-    max_bullet_lines_ratio: float = 0.9
+    max_bullet_lines_ratio: Share = 0.9
     _name = "bullet_ratio"
     _high = "max_bullet_lines_ratio"
 
@@ -40,7 +40,7 @@ class PunctuationFilter(BoundedFilter):
         0.5
     """
 
-    max_num_sentences_without_endmark_ratio: float = 0.85
+    max_num_sentences_without_endmark_ratio: Share = 0.85
     _name = "punctuation"
     _high = "max_num_sentences_without_endmark_ratio"
 
@@ -62,7 +62,7 @@ class EllipsisFilter(BoundedFilter):
         0.5
     """
 
-    max_num_lines_ending_with_ellipsis_ratio: float = 0.3
+    max_num_lines_ending_with_ellipsis_ratio: Share = 0.3
     _name = "ellipsis"
     _high = "max_num_lines_ending_with_ellipsis_ratio"
 

@@ -8,7 +8,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from dcurate.errors import PipelineError
-from dcurate.text.filter import BoundedFilter, Mask, Scores, SignalFilter, ratio
+from dcurate.text.filter import BoundedFilter, Mask, Scores, Share, SignalFilter, ratio
 from dcurate.text.signals import Signals
 
 Position = Literal["prefix", "suffix", "any"]
@@ -30,7 +30,7 @@ class BoilerPlateStringFilter(BoundedFilter):
     """
 
     remove_if_at_top_or_bottom: bool = True
-    max_boilerplate_string_ratio: float = 0.4
+    max_boilerplate_string_ratio: Share = 0.4
     _name = "boilerplate_string_ratio"
     _high = "max_boilerplate_string_ratio"
 

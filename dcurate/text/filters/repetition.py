@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from dcurate.errors import PipelineError
 from dcurate.frames.text import encodable
-from dcurate.text.filter import BoundedFilter, Scores, SignalFilter, WordFilter, ratio
+from dcurate.text.filter import BoundedFilter, Scores, Share, SignalFilter, WordFilter, ratio
 from dcurate.text.segmentation import needs_splitting, words_in
 from dcurate.text.signals import Needs, Signals
 
@@ -28,7 +28,7 @@ class RepeatedLinesFilter(BoundedFilter):
         0.5
     """
 
-    max_repeated_line_fraction: float = 0.7
+    max_repeated_line_fraction: Share = 0.7
     _name = "repeated_lines"
     _low = "max_repeated_line_fraction"
 
@@ -48,7 +48,7 @@ class RepeatedLinesByCharFilter(BoundedFilter):
         0.8
     """
 
-    max_repeated_lines_char_ratio: float = 0.8
+    max_repeated_lines_char_ratio: Share = 0.8
     _name = "repeated_lines_char"
     _low = "max_repeated_lines_char_ratio"
 
@@ -68,7 +68,7 @@ class RepeatedParagraphsFilter(BoundedFilter):
         0.5
     """
 
-    max_repeated_paragraphs_ratio: float = 0.7
+    max_repeated_paragraphs_ratio: Share = 0.7
     _name = "repeated_paragraphs"
     _low = "max_repeated_paragraphs_ratio"
 
@@ -89,7 +89,7 @@ class RepeatedParagraphsByCharFilter(BoundedFilter):
         0.8
     """
 
-    max_repeated_paragraphs_char_ratio: float = 0.8
+    max_repeated_paragraphs_char_ratio: Share = 0.8
     _name = "repeated_paragraphs_char"
     _low = "max_repeated_paragraphs_char_ratio"
 
@@ -117,7 +117,7 @@ class RepeatingTopNGramsFilter(BoundedFilter, WordFilter):
     pays_on_gpu: ClassVar[bool] = True
 
     n: int = 2
-    max_repeating_ngram_ratio: float = 0.2
+    max_repeating_ngram_ratio: Share = 0.2
     language: str = "en"
     _high = "max_repeating_ngram_ratio"
 
@@ -161,7 +161,7 @@ class RepeatingDuplicateNGramsFilter(BoundedFilter, WordFilter):
     pays_on_gpu: ClassVar[bool] = True
 
     n: int = 2
-    max_repeating_duplicate_ngram_ratio: float = 0.2
+    max_repeating_duplicate_ngram_ratio: Share = 0.2
     language: str = "en"
     _high = "max_repeating_duplicate_ngram_ratio"
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dcurate.errors import PipelineError
-from dcurate.text.filter import BoundedFilter, Mask, Scores, SignalFilter, ratio
+from dcurate.text.filter import BoundedFilter, Mask, Scores, Share, SignalFilter, ratio
 from dcurate.text.signals import Signals
 
 
@@ -48,7 +48,7 @@ class UrlsFilter(BoundedFilter, _UrlRule):
         0.75
     """
 
-    max_url_to_text_ratio: float = 0.2
+    max_url_to_text_ratio: Share = 0.2
     url_regex: str | re.Pattern[str] | None = None
     _name = "urls_ratio"
     _high = "max_url_to_text_ratio"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dcurate.text.filter import BoundedFilter, Scores, WordFilter, ratio
+from dcurate.text.filter import BoundedFilter, Scores, Share, WordFilter, ratio
 from dcurate.text.signals import Signals
 
 
@@ -143,7 +143,7 @@ class WordsWithoutAlphabetsFilter(BoundedFilter, WordFilter):
         0.5
     """
 
-    min_words_with_alphabets: float = 0.8
+    min_words_with_alphabets: Share = 0.8
     language: str = "en"
     _name = "words_without_alphabets"
     _low = "min_words_with_alphabets"
