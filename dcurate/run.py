@@ -239,7 +239,7 @@ class Pipeline(PipelineDefinition):
             result = Pipeline(self.name, stages=[first, *stages]).run(InlineExecutor(), examples=False, observers=[])
             made, amount = DocumentBatch(data=result.to_arrow()), first.amount
             if made.num_items >= n or amount.ended or rows >= read_rows or amount.nbytes >= _HEAD_BYTES:
-                return Preview(made.rows(0, min(n, made.num_items)), amount.rows)
+                return Preview(made.rows(0, min(n, made.num_items)), amount.rows, tuple(first.source.notices()))
             rows = max(rows + 1, min(8 * rows, read_rows, rows * _HEAD_BYTES // max(amount.nbytes, 1)))
 
     def schemas(self, initial_tasks: Any = None, *, rows: int = 100) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from dcurate.core.batch import FileGroup, FilePart, Rejection
 from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.document import DocumentBatch
-from dcurate.frames.schema import fitted, one_chunk
+from dcurate.frames.schema import ColumnTypes, fitted, one_chunk
 from dcurate.fs.compression import Lost, ending_of, head, salvage, unpack
 from dcurate.fs.errors import storage_errors
 from dcurate.fs.listing import open_unchanged, unchanged
@@ -37,6 +37,23 @@ class _Body(NamedTuple):
     data: bytes
     line: int
     bad: list[BadRow]
+
+
+def divided_otherwise(heads: ColumnTypes | None, kind: files.Format) -> list[str]:
+    """Return a notice for each CSV file among the heads whose only column looks like several, divided by another sign.
+
+    Args:
+        heads: columns of the heads of files; None if none was looked at.
+        kind: the format of CSV.
+    """
+    origins = {} if heads is None else heads.origins
+    alone = Counter(origins.values())
+    return [
+        f"the rows of {file} have one column, {column!r}, which looks divided by {sign!r}: read such files with "
+        f"CsvReader(path, delimiter={sign!r})"
+        for column, file in origins.items()
+        if alone[file] == 1 and kind.matches(file) and (sign := other_delimiter([column])) and sign in column
+    ]
 
 
 @dataclass
@@ -155,6 +172,10 @@ class CsvReader(FileReader):
     def advice(self, columns: Sequence[str]) -> str:
         sign = other_delimiter(columns)
         return f"; the first row looks divided by {sign!r}: give delimiter={sign!r}" if sign else ""
+
+    def notices(self) -> list[str]:
+        """Return notices of files, also of those that look divided by another sign."""
+        return [*super().notices(), *divided_otherwise(self._sniffed, self.kind)]
 
     def remarks(self, found: Mapping[str, int]) -> list[str]:
         """Return sentences about whole numbers that lost digits."""

@@ -150,6 +150,10 @@ class DocumentReader(FileReader):
     def kernels(self) -> Sequence[Kernels]:
         return KERNELS if self._keeps_lines else ()
 
+    def notices(self) -> list[str]:
+        """Return notices of files, also of CSV files that look divided by another sign than a comma."""
+        return [*super().notices(), *csv.divided_otherwise(self._sniffed, csv.CsvReader.kind)]
+
     def remarks(self, found: Mapping[str, int]) -> list[str]:
         """Return sentences about whole numbers that lost digits."""
         return [*remarks_on_rounded(found), *skipped_groups(found)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 from dcurate.frames.document import DocumentBatch
@@ -20,6 +21,7 @@ class Preview:
     Attributes:
         rows: the rows.
         rows_read: number of input rows that were read for them.
+        notices: sentences about the input, such as of CSV files that look divided by another sign.
 
     Examples:
         >>> import pandas as pd
@@ -38,6 +40,7 @@ class Preview:
 
     rows: DocumentBatch
     rows_read: int
+    notices: tuple[str, ...] = ()
 
     @property
     def schema(self) -> Any:
@@ -58,13 +61,14 @@ class Preview:
     def __repr__(self) -> str:
         types = [f"{column.name}: {column.type}" for column in self.schema]
         frame = self.to_pandas().to_string(max_colwidth=_CELL, line_width=_LINE)
-        return "\n".join([*types, "", frame, "", self._amount])
+        return "\n".join([*types, "", frame, "", self._amount, *self.notices])
 
     def _repr_html_(self) -> str:
         frame = self.to_pandas().astype(object)
         if len(self.schema):
             frame.columns = typed_columns([(column.name, str(column.type)) for column in self.schema])
-        return f"{frame.to_html(max_cols=20, notebook=True)}<p>{self._amount}</p>"
+        about = "".join(f"<p>{escape(line)}</p>" for line in (self._amount, *self.notices))
+        return f"{frame.to_html(max_cols=20, notebook=True)}{about}"
 
     @property
     def _amount(self) -> str:

@@ -58,6 +58,7 @@ class PreviewTable:
                 yield _table([f"row {number}", ""], pairs, width)
                 yield ""
         yield Text(f"{many(len(rows), 'row')}, from the first {self._preview.rows_read:,} of the input")
+        yield from map(Text, self._preview.notices)
 
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> Table:

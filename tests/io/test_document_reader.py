@@ -25,6 +25,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dcurate import (
+    CsvReader,
     CsvWriter,
     DataError,
     DocumentBatch,
@@ -509,3 +510,15 @@ def test_a_bundled_recipe_that_is_killed_over_both_formats_goes_on_to_the_same_b
     done = cli(*again)
     assert done.returncode == 0, done.stderr
     assert content(tmp_path / "out") == content(tmp_path / "whole")
+
+
+def test_a_csv_file_that_looks_divided_by_another_sign_is_named_in_a_notice_and_in_the_first_rows(tmp_path):
+    (tmp_path / "a.csv").write_text("id;text\n1;one\n")
+    (tmp_path / "b.jsonl").write_text('{"a;b": "x"}\n')
+    (tmp_path / "c.csv").write_text("only\nx\n")
+    for reader in (DocumentReader(str(tmp_path)), CsvReader(str(tmp_path / "*.csv"))):
+        pipeline = Pipeline("p", stages=[reader])
+        [notice] = pipeline.run(InlineExecutor(), observers=[]).report.notices
+        assert notice.startswith("the rows of a.csv have one column, 'id;text', which looks divided by ';': read such")
+        assert notice in pipeline.head(1).notices
+        assert notice in repr(pipeline.head(1))
