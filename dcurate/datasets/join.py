@@ -14,8 +14,10 @@ from dcurate.datasets.row_groups import RowsByKey, first_and_differing, in_group
 from dcurate.errors import PipelineError, listed
 from dcurate.frames.columns import column_of, numbers, renamed, rows_at, rows_or_nulls, with_values
 from dcurate.frames.document import DocumentBatch
+from dcurate.frames.schema import unified
 from dcurate.io.files import is_names
 from dcurate.io.partition import parse_bytes
+from dcurate.io.source import FileReader
 from dcurate.shuffle.keyed import DATASET
 
 #: Which documents come out.
@@ -98,16 +100,34 @@ class JoinTable(CompositeStage[FileGroup, DocumentBatch]):
         parse_bytes(self.blocksize, f"{self.name}: blocksize")
 
     def decompose(self) -> list[Stage]:
-        keys = _names(self.key_field)
+        keys, table_keys = _names(self.key_field), _names(self.table_key_field) or _names(self.key_field)
         fields = list(self.fields)
-        select = SelectJoined(
-            keys, _names(self.table_key_field) or keys, fields, self.how, name=f"{self.name}_selected"
-        )
+        self._check_types(keys, table_keys)
+        select = SelectJoined(keys, table_keys, fields, self.how, name=f"{self.name}_selected")
         return [
             Readers([self.documents, self.table], name=f"{self.name}_readers"),
             select,
             RowsByKey(keys, MatchRows(fields, self.how, name=self.name), self.blocksize, name=self.name),
         ]
+
+    def _check_types(self, keys: list[str], table_keys: list[str]) -> None:
+        """Refuse keys that cannot be equal, as 7 and "7" are not, where the types of files are known before the run.
+
+        Raises:
+            PipelineError: the types of a key have none in common.
+        """
+        if not isinstance(self.documents, FileReader) or not isinstance(self.table, FileReader):
+            return
+        documents, table = self.documents.schema_read(), self.table.schema_read()
+        for key, table_key in zip(keys, table_keys, strict=True):
+            if key not in documents.names or table_key not in table.names:
+                continue
+            left, right = documents.field(key).type, table.field(table_key).type
+            if unified(left, right) is None:
+                raise PipelineError(
+                    f"{self.name}: {key!r} of the documents is {left}, and {table_key!r} of the table is {right}, so "
+                    f"no key is equal; give one of the readers schema={{{table_key!r}: ...}} with the type of the other"
+                )
 
 
 def _names(given: str | list[str] | None) -> list[str]:

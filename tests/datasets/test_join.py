@@ -214,3 +214,15 @@ def test_wrong_settings_are_one_sentence() -> None:
     ):
         with pytest.raises(PipelineError, match=message):
             JoinTable(reader, reader, "url", **arguments)
+
+
+def test_keys_of_types_that_are_never_equal_are_refused_before_the_run(tmp_path: Path) -> None:
+    documents = jsonl(tmp_path / "documents", [{"id": 1, "text": "one"}])
+    table = jsonl(tmp_path / "table", [{"number": "1", "topic": "a"}])
+    sentence = "join_table: 'id' of the documents is int64, and 'number' of the table is string, so no key is equal"
+    with pytest.raises(PipelineError, match=sentence):
+        Pipeline("p", stages=[JoinTable(documents, table, "id", ["topic"], table_key_field="number")]).build()
+    read_as_text = JsonlReader(str(tmp_path / "documents"), schema={"id": "string"})
+    stages = [JoinTable(read_as_text, table, "id", ["topic"], table_key_field="number")]
+    made = Pipeline("p", stages=stages).run(InlineExecutor(), observers=[])
+    assert made.to_arrow()["topic"].to_pylist() == ["a"]

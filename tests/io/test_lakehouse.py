@@ -357,6 +357,10 @@ def test_a_run_that_is_killed_anywhere_loses_and_doubles_no_row(place: Place) ->
 def test_wrong_settings_are_refused() -> None:
     with pytest.raises(PipelineError, match="format='deltalake' is not a format of tables; did you mean 'delta'"):
         TableWriter("out", format="deltalake")
+    with pytest.raises(
+        PipelineError, match="a table of Iceberg is written through a catalog; give what pyiceberg asks"
+    ):
+        TableWriter("out", format="iceberg")
     with pytest.raises(PipelineError, match="only tables of Iceberg are in a catalog; leave out catalog= with 'lance'"):
         TableReader("out", format="lance", catalog={})
     with pytest.raises(PipelineError, match="mode='ignore' has no meaning for a table; give 'append' to add rows"):

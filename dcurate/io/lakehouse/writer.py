@@ -102,6 +102,11 @@ class TableWriter(ParquetWriter):
         super().__post_init__()
         self._table()
         declared(self.schema or {}, f"{self.name}: schema")
+        if self.format == "iceberg" and self.catalog is None:
+            raise PipelineError(
+                f"{self.name}: a table of Iceberg is written through a catalog; give what pyiceberg asks for, such as "
+                "catalog={'name': 'prod', 'type': 'rest', 'uri': 'https://catalog.example'}"
+            )
         if self.mode == "ignore":
             raise PipelineError(f"{self.name}: mode='ignore' has no meaning for a table; give 'append' to add rows")
         if self.label is not None and not self._table().removes_files:
