@@ -15,6 +15,8 @@ _REMOTE_ERRORS = (
     ("botocore.exceptions", "BotoCoreError"),
     ("botocore.exceptions", "ClientError"),
     ("aiohttp", "ClientError"),
+    ("httpx", "HTTPError"),
+    ("httpx2", "HTTPError"),
 )
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 

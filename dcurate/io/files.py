@@ -335,13 +335,20 @@ def _fixed_prefix(pattern: str) -> str:
 def _nothing(path: str, kind: Format, unmatched: list[str], exists: bool, glob: bool) -> str:
     if not exists:
         problem = "no file matches" if glob else "there is nothing at"
-        return f"{problem} {path!r}; check the path (names that begin with '_' or '.' are left out)"
+        return f"{problem} {path!r}{_where(path)}; check the path (names that begin with '_' or '.' are left out)"
     if not unmatched:
         return f"the directory {path!r} is empty (names that begin with '_' or '.' are left out); name another"
     return (
         f"no {kind.name} file at {path!r} (looked for {kind.wanted}), only {len(unmatched)} of {_endings(unmatched)}; "
         f"name the files themselves or use the reader for their format"
     )
+
+
+def _where(path: str) -> str:
+    """What a path that leads nowhere may be meant to be relative to, or to hold."""
+    if re.search(r"\$\{?[A-Za-z_]", path):
+        return ", where $NAME is not replaced: write os.environ['NAME'], or let the shell do it"
+    return "" if "://" in path or os.path.isabs(path) else f" in {os.getcwd()!r}"
 
 
 def _endings(names: list[str]) -> str:

@@ -101,6 +101,8 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
     large: ClassVar[int] = LARGE
 
     def __post_init__(self) -> None:
+        if isinstance(self.file_paths, Iterator):  # which can be gone through once
+            self.file_paths = list(self.file_paths)
         as_list(self.file_paths)
         if self.frames not in get_args(Frames):
             raise PipelineError(f"{self.name}: frames={self.frames!r} is not one of {listed(get_args(Frames))}")

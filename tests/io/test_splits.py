@@ -218,6 +218,12 @@ def test_a_path_with_nothing_there_is_refused(tmp_path):
     )
     with pytest.raises(DataError, match=r"no file matches '.*/\*\.jsonl'; check the path"):
         JsonlReader(f"{tmp_path}/*.jsonl").columns()
+    with pytest.raises(DataError, match=f"there is nothing at 'no-folder' in '{os.getcwd()}'; check the path"):
+        JsonlReader("no-folder").columns()
+    with pytest.raises(
+        DataError, match=r"there is nothing at '\$DATA/in', where \$NAME is not replaced: write os.environ"
+    ):
+        JsonlReader("$DATA/in").columns()
 
 
 def test_an_empty_directory_is_refused(tmp_path):
