@@ -18,6 +18,7 @@ from dcurate import (
     DcurateError,
     DocumentBatch,
     DocumentReader,
+    Filter,
     InlineExecutor,
     JsonlReader,
     JsonlWriter,
@@ -221,18 +222,18 @@ def test_with_refuses_a_setting_of_the_wrong_kind(settings: Any, said: str, tmp_
 @pytest.mark.parametrize(
     ("name", "reader", "said"),
     [
-        ("a.csv", JsonlReader, "no JSONL file by its ending, .* read it with CsvReader"),
-        ("a.tsv", ParquetReader, "no Parquet file by its ending, .* read it with CsvReader"),
-        ("a.csv.gz", JsonlReader, "no JSONL file by its ending, .* read it with CsvReader"),
+        ("a.csv", JsonlReader, "not a JSONL file by its ending, .* read it with CsvReader"),
+        ("a.tsv", ParquetReader, "not a Parquet file by its ending, .* read it with CsvReader"),
+        ("a.csv.gz", JsonlReader, "not a JSONL file by its ending, .* read it with CsvReader"),
         (
             "a.tar.gz",
             JsonlReader,
-            "no JSONL file by its ending, .* with WebDatasetReader or MediaReader",
+            "not a JSONL file by its ending, .* with WebDatasetReader or MediaReader",
         ),
-        ("a.tgz", JsonlReader, "no JSONL file by its ending, .* unpack it, or read its members with WebDatasetReader"),
-        ("a.xlsx", JsonlReader, "no JSONL file by its ending, .* convert it"),
-        ("a.parquet", JsonlReader, "no JSONL file by its ending, .* read it with ParquetReader"),
-        ("a.jsonl", ParquetReader, "no Parquet file by its ending, .* read it with JsonlReader"),
+        ("a.tgz", JsonlReader, "not a JSONL file by its ending, .* unpack it, .* with WebDatasetReader"),
+        ("a.xlsx", JsonlReader, "not a JSONL file by its ending, .* convert it"),
+        ("a.parquet", JsonlReader, "not a JSONL file by its ending, .* read it with ParquetReader"),
+        ("a.jsonl", ParquetReader, "not a Parquet file by its ending, .* read it with JsonlReader"),
     ],
 )
 def test_a_file_that_is_named_as_another_format_is_refused_with_what_reads_it(
@@ -370,3 +371,33 @@ def test_a_function_that_gives_none_is_named(function: Any, lost: int) -> None:
     result = Pipeline("x", stages=[Modify(function, "text")]).run(InlineExecutor(), rows, observers=[])
     [notice] = result.report.notices
     assert f"gave None for {lost} values, which are null now; if that is not meant, have it return" in notice
+
+
+@pytest.mark.parametrize(
+    ("stage", "sentence"),
+    [
+        (Modify(lambda text: len(text or "") > 1), "gave True or False for 3 texts, which these replace now; to drop"),
+        (Filter(lambda text: None, "text"), "gave None for all 2 values of some batches, whose rows were dropped"),
+        (Filter(lambda text: text == "a" or None, "text"), ""),
+        (Filter(lambda text: text == "c", "text"), ""),
+        (Modify(lambda text: len(text or "") > 1, "text", "is_long"), ""),
+    ],
+)
+def test_a_function_that_answers_what_the_other_stage_wants_is_named(stage: Any, sentence: str) -> None:
+    texts = ["a", "bb"] if isinstance(stage, Filter) else ["a", "bb", None]
+    rows = DocumentBatch(data=pd.DataFrame({"text": texts}))
+    notices = Pipeline("x", stages=[stage]).run(InlineExecutor(), rows, observers=[]).report.notices
+    assert [sentence in notice for notice in notices] == ([True] if sentence else [])
+
+
+def test_a_pipeline_says_what_it_has_in_place_of_what_other_libraries_have() -> None:
+    pipeline = Pipeline("x", stages=[Modify(str.strip)])
+    with pytest.raises(AttributeError, match=r"no attribute 'map'; add a stage: add_stage\(Modify\(function\)\)"):
+        pipeline.map(len)  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match="'Pipeline' object has no attribute 'colour'$"):
+        pipeline.colour  # type: ignore[attr-defined]  # noqa: B018
+    assert pickle.loads(pickle.dumps(pipeline)).name == copy.deepcopy(pipeline).name == "x"
+    with pytest.raises(
+        PipelineError, match="'score > 0.5' is not a filter or function; a condition in SQL goes into Fil"
+    ):
+        Filter("score > 0.5", "score")  # type: ignore[arg-type]

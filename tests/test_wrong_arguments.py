@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from pathlib import Path
 from typing import Any
 
 import dask.dataframe as dd
@@ -13,7 +14,19 @@ import pyarrow as pa
 import pytest
 
 import dcurate
-from dcurate import DataError, DcurateError, DocumentBatch, JsonlReader, Pipeline, PipelineError, ProcessingStage
+from dcurate import (
+    DataError,
+    DcurateError,
+    DocumentBatch,
+    ExactDuplicates,
+    InlineExecutor,
+    JsonlReader,
+    JsonlWriter,
+    ParquetWriter,
+    Pipeline,
+    PipelineError,
+    ProcessingStage,
+)
 from dcurate.core.part import Part
 from dcurate.core.public import find_public, homes
 from dcurate.core.stage import Stage
@@ -179,3 +192,29 @@ def test_rows_in_place_of_an_executor_say_where_they_go() -> None:
     for value in (FRAME, ROWS["Arrow"], [DocumentBatch(data=FRAME)]):
         with pytest.raises(PipelineError, match="is not an executor; .* and rows as initial_tasks=frame"):
             Pipeline("p", stages=[JsonlReader("a.jsonl")]).run(value)  # type: ignore[arg-type]
+
+
+def test_paths_may_come_from_a_generator(tmp_path: Path) -> None:
+    for name in "ab":
+        (tmp_path / f"{name}.jsonl").write_text(f'{{"text": "{name}"}}\n')
+    reader = JsonlReader(str(path) for path in sorted(tmp_path.iterdir()))  # type: ignore[arg-type]
+    assert reader.columns() == ["text"]
+    made = Pipeline("p", stages=[reader]).run(InlineExecutor(), observers=[])
+    assert made.to_arrow()["text"].to_pylist() == ["a", "b"]
+
+
+@pytest.mark.parametrize("rejected", [True, "", 3, ["a"]])
+def test_a_folder_for_rejected_rows_must_be_a_path(rejected: Any) -> None:
+    with pytest.raises(PipelineError, match="^rejected=.* is not a folder; give the path of one"):
+        Pipeline("p", stages=[JsonlReader("a.jsonl")]).run(InlineExecutor(), rejected=rejected, observers=[])
+
+
+def test_a_setting_of_with_that_is_misspelt_is_named_with_the_right_one() -> None:
+    with pytest.raises(PipelineError, match="with_ has no setting 'num_worker'; did you mean 'num_workers'"):
+        ExactDuplicates().with_(num_worker=3)
+
+
+def test_a_writer_without_a_folder_is_refused() -> None:
+    for writer in (JsonlWriter, ParquetWriter):
+        with pytest.raises(PipelineError, match="path='' is not a folder; name one"):
+            writer("")

@@ -7,7 +7,7 @@ import inspect
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from dcurate.core.batch import Batch, BatchKey
 from dcurate.core.part import Part, wrapping
@@ -21,6 +21,21 @@ _CONTAINERS = (list, dict, set, deque, defaultdict, Counter)
 
 #: In place of the name of a pipeline that was given none.
 _NO_NAME: Any = object()
+
+
+#: What to write in place of methods that frames and data sets of other libraries have.
+_INSTEAD = {
+    "map": "add a stage: add_stage(Modify(function)) for texts, or a function with @processing_stage for batches",
+    "filter": "add a stage: add_stage(ScoreFilter(...)), or Score and then Filter",
+    "add": "stages are added by add_stage(...)",
+    "append": "stages are added by add_stage(...)",
+    "show": "the first rows are pipeline.head(n)",
+    "take": "the first rows are pipeline.head(n)",
+    "compute": "it is run by pipeline.run()",
+    "collect": "it is run by pipeline.run()",
+    "execute": "it is run by pipeline.run()",
+    "start": "it is run by pipeline.run()",
+}
 
 
 class PipelineDefinition:
@@ -60,6 +75,13 @@ class PipelineDefinition:
             raise PipelineError(f"stages={shown(stages)} must be a list; write [...] around it")
         for stage in stages or ():
             self.add_stage(stage)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name):
+            missing = f"{type(self).__name__!r} object has no attribute {name!r}"
+            instead = _INSTEAD.get(name)
+            raise AttributeError(f"{missing}; {instead}" if instead else missing)
 
     def add_stage(self, stage: AnyStage) -> Self:
         """Add a stage at the end; returns the pipeline, so that calls can be chained.

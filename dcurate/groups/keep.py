@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from dcurate.errors import PipelineError, nearest
+from dcurate.errors import PipelineError, nearest, shown
 from dcurate.frames.columns import numbers, values, with_column
 from dcurate.frames.moments import parts_of_numbers
 from dcurate.frames.text import text_column
@@ -231,8 +231,9 @@ def keep_of(
     if isinstance(wanted, list | tuple) and wanted:
         return _RulesInTurn(tuple(keep_of(rule, stage, named) for rule in wanted))
     if not isinstance(wanted, str) or wanted not in named:
+        text = repr(wanted) if isinstance(wanted, str) else shown(wanted)
         raise PipelineError(
-            f"{stage}: keep={wanted!r} is not a rule{nearest(str(wanted), list(named))}; and by a column "
+            f"{stage}: keep={text} is not a rule{nearest(str(wanted), list(named))}; and by a column "
             "Highest('score'), Lowest('perplexity'), Preferred('source', ['books', 'web'])"
         )
     return named[wanted]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -82,6 +83,13 @@ class RunOptions:
     examples: bool
     shard: Shard | None = None
     proof: bool = False
+
+    def __post_init__(self) -> None:
+        folder: Any = self.rejected
+        if folder is not None and (not isinstance(folder, str | os.PathLike) or not os.fspath(folder)):
+            raise PipelineError(
+                f"rejected={shown(folder)} is not a folder; give the path of one, such as rejected='rejected'"
+            )
 
 
 def _collect(batches: Iterator[Batch]) -> list[Batch]:

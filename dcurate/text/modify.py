@@ -20,6 +20,8 @@ from dcurate.text.rules import checked, one_or_many, unique
 
 #: What is counted of values for which a function gave None.
 NULLED = "values that became null"
+#: Counts texts that a function of `Modify` replaced by True or False.
+JUDGED = "texts that became true or false"
 
 Modification: TypeAlias = Callable[..., Any] | DocumentModifier
 
@@ -108,8 +110,13 @@ class Modify(ProcessingStage[DocumentBatch, DocumentBatch]):
         return not any(isinstance(modifier, DocumentModifier) and modifier.loads_model for modifier in self._modifiers)
 
     def remarks(self, found: Mapping[str, int]) -> list[str]:
-        """Return sentences about values for which a function gave None: it may lack a ``return``."""
+        """Return sentences about values for which a function gave None, or True or False: it may be a slip."""
         more = super().remarks(found)
+        if found.get(JUDGED):
+            more.append(
+                f"the function of stage {self.name!r} gave True or False for {found[JUDGED]:,} texts, which these "
+                "replace now; to drop rows by it, use Score and then Filter"
+            )
         if not found.get(NULLED):
             return more
         return [
@@ -134,6 +141,9 @@ class Modify(ProcessingStage[DocumentBatch, DocumentBatch]):
             if not isinstance(modifier, DocumentModifier):
                 lost = sum(made is None and any(row) for made, *row in zip(new, *texts.values(), strict=True))
                 counts.update({NULLED: lost} if lost else {})
+                judged = target in fields and all(isinstance(made, bool | None) for made in new)
+                judged = judged and all(isinstance(text, str | None) for text in texts[target])
+                counts.update({JUDGED: sum(made is not None for made in new)} if judged else {})
             is_text = all(value is None or isinstance(value, str) for value in new)
             table = with_text(table, target, new) if is_text else with_column(table, target, new)
         return replace(task.with_data(table), found=counts)

@@ -17,7 +17,7 @@ from dcurate.core.names import short
 from dcurate.core.part import wrapping
 from dcurate.core.stage import NodeInfo, ProcessingStage, WorkerMetadata
 from dcurate.core.stage.processing import Y
-from dcurate.errors import PipelineError
+from dcurate.errors import PipelineError, shown
 from dcurate.frames.document import DocumentBatch
 from dcurate.kernels.cuda import on_gpu, usable
 from dcurate.text.column_filter import ColumnFilter
@@ -91,7 +91,8 @@ def checked(rules: Any, kinds: str, accepts: Callable[[Any], bool]) -> list[Any]
         raise PipelineError(f"an empty list of functions; give at least one {kinds}")
     for rule in functions:
         if isinstance(rule, type) or not accepts(rule):
-            raise PipelineError(f"{rule!r} is not a {kinds}{_hint(rule, kinds)}")
+            named = shown(rule) if inspect.isroutine(rule) else repr(rule)
+            raise PipelineError(f"{named} is not a {kinds}{_hint(rule, kinds)}")
     return functions
 
 
@@ -101,6 +102,8 @@ def _hint(rule: Any, kinds: str) -> str:
         return f"; make one of it: {rule.__name__}()"
     if wrapping(rule):
         return wrapping(rule)
+    if isinstance(rule, str) and kinds == "filter or function":
+        return "; a condition in SQL goes into FilterByExpression, a function of a score is lambda score: score > 0.5"
     if (
         inspect.isfunction(rule)
         and kinds == "filter"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self, TypeAlias
 
 from dcurate.core.extras import required_by
@@ -28,6 +30,9 @@ from dcurate.text.rules import (
     unique,
 )
 from dcurate.text.signals import Needs
+
+#: Counts values for which a function of `Filter` answered None, in batches where it answered nothing else.
+UNANSWERED = "answers that were None"
 
 AnyStage: TypeAlias = ProcessingStage[Any, Any]
 
@@ -140,15 +145,29 @@ class Filter(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
         rules = self._rules
-        run = FilterRun(task, Needs())
+        run, counts = FilterRun(task, Needs()), Counter[str]()
         inverts = one_each(self.invert, len(rules), "invert")
         for rule, column, invert in zip(rules, one_or_many(self.filter_field), inverts, strict=True):
             scores = run.numbers(column) if isinstance(rule, SignalFilter | NumberFilter) else run.column(column)
             kept = run.kept(rule, scores) ^ invert
+            if not isinstance(rule, DocumentFilter) and len(scores) and not kept.any() and not invert:
+                unanswered = sum(score is not None and rule(score) is None for score in scores)
+                counts.update({UNANSWERED: unanswered} if unanswered == len(scores) else {})
             name = name_of(rule, column)
             run.record_scores(self.name, name, scores, kept)
             run.drop(Verdict(scores, kept, ""), self.name, name)
-        return run.result()
+        return replace(run.result(), found=counts)
+
+    def remarks(self, found: Mapping[str, int]) -> list[str]:
+        """Return a sentence about batches for which a function gave None each time: it may lack a ``return``."""
+        more = super().remarks(found)
+        if not found.get(UNANSWERED):
+            return more
+        return [
+            *more,
+            f"the function of stage {self.name!r} gave None for all {found[UNANSWERED]:,} values of some batches, "
+            "whose rows were dropped; if that is not meant, have it return True or False",
+        ]
 
 
 @dataclass

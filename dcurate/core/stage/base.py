@@ -224,8 +224,9 @@ class Stage(Part, ABC):
         Raises:
             PipelineError: a value out of range, or a setting that there is not.
         """
+        names = ("name", "resources", "batch_size", "num_workers", "overwrite", *SPEC_FIELDS)
         for unknown in set(spec) - set(SPEC_FIELDS):
-            raise PipelineError(f"stage {self.name!r}: with_ has no setting {unknown!r}{nearest(unknown, SPEC_FIELDS)}")
+            raise PipelineError(f"stage {self.name!r}: with_ has no setting {unknown!r}{nearest(unknown, names)}")
         if isinstance(name, Mapping):
             raise PipelineError(
                 f"stage {self.name!r} is one stage and has no inner ones, which a dict would name; "
