@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ def peek(
     n: int = 5,
     *,
     fields: list[str] | None = None,
+    schema: Mapping[str, Any] | None = None,
     storage_options: dict[str, Any] | None = None,
 ) -> Preview:
     r"""Return the first rows of a corpus and their schema, in about a second whatever its size.
@@ -31,10 +32,11 @@ def peek(
         source: files, directories or globs of JSON Lines, Parquet and CSV, local or URLs; or a reader.
         n: number of rows.
         fields: the columns to read, in this order; all by default. Not for a reader, which has its own.
+        schema: types of columns by name where files differ, such as ``{"id": "string"}``. Not for a reader.
         storage_options: storage options for fsspec.
 
     Raises:
-        PipelineError: ``n`` is below 1, or ``fields`` are given with a reader.
+        PipelineError: ``n`` is below 1, or ``fields`` or ``schema`` are given with a reader.
         DataError: there is nothing to read, or it cannot be read.
 
     Examples:
@@ -52,13 +54,16 @@ def peek(
         1 row, from the first 1 of the input
     """
     if isinstance(source, Stage):
-        if fields is not None:
-            raise PipelineError(f"peek: fields={fields!r} has no effect on a reader; give it to {source.name!r}")
+        for name, value in (("fields", fields), ("schema", schema)):
+            if value is not None:
+                raise PipelineError(f"peek: {name}={value!r} has no effect on a reader; give it to {source.name!r}")
         return Pipeline("peek", stages=[source]).head(n)
     if not isinstance(source, str | Path | list | tuple):
         raise PipelineError(f"peek: {shown(source)} is neither a path, a list of paths nor a reader; give one of these")
     paths = as_list([str(source)] if isinstance(source, str | Path) else list(source))
-    reader = DocumentReader(paths, fields=fields, on_bad_line="quarantine", storage_options=storage_options)
+    reader = DocumentReader(
+        paths, fields=fields, schema=schema, on_bad_line="quarantine", storage_options=storage_options
+    )
     preview = Pipeline("peek", stages=[reader]).head(n)
     if preview.rows_read and not len(preview):  # which says why no line can be read
         return Pipeline("peek", stages=[replace(reader, on_bad_line="raise")]).head(n)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Self
@@ -101,6 +101,7 @@ def profile(
     executor: Executor | None = None,
     observers: Sequence[Observer] | None = None,
     trust: bool = False,
+    schema: Mapping[str, Any] | None = None,
 ) -> CorpusProfile:
     """Profile a corpus, and measure what filters would drop of it, in one pass that writes nothing.
 
@@ -124,6 +125,7 @@ def profile(
         executor: where and how; a `DaskExecutor` on this machine if None.
         observers: receive the events of the run, such as `dcurate.ui.Progress`.
         trust: whether the recipe of ``filters`` may run any code, as in `dcurate.recipe.load_recipe`.
+        schema: types of columns by name where files differ, such as ``{"id": "string"}``; not for a reader or pipeline.
 
     Raises:
         PipelineError: a source or filters that are none.
@@ -145,7 +147,7 @@ def profile(
     rules = _filters_of(filters, trust)
     named = None if columns is None else list(columns)
     stage = ProfileDocuments(text_field, id_field, rules, named, tokens, samples)
-    stages, name = _stages_of(source)
+    stages, name = _stages_of(source, schema)
     begin = time.perf_counter()
     counts, faults = DocumentCounts(), _Faults()
     for batch in Pipeline("profile", stages=[*stages, stage]).stream(
@@ -170,8 +172,10 @@ class _Faults:
             self.rows += sum(sum(stats.faulty.values()) for stats in event.stats)
 
 
-def _stages_of(source: Any) -> tuple[list[AnyStage], str]:
+def _stages_of(source: Any, schema: Mapping[str, Any] | None) -> tuple[list[AnyStage], str]:
     """Return the stages that read documents, and their name."""
+    if schema is not None and isinstance(source, PipelineDefinition | Stage):
+        raise PipelineError(f"profile: schema={schema!r} has no effect on {source.name!r}; give it to its reader")
     if isinstance(source, PipelineDefinition):
         if source.stages and isinstance(source.stages[-1], SinkStage):
             raise PipelineError(f"pipeline {source.name!r} ends with a writer; leave it out, as nothing is written")
@@ -179,7 +183,7 @@ def _stages_of(source: Any) -> tuple[list[AnyStage], str]:
     if isinstance(source, Stage):
         return [source], source.name
     paths = as_list([str(source)] if isinstance(source, str | Path) else list(source))
-    return [DocumentReader(paths, on_bad_line="quarantine")], ", ".join(paths)
+    return [DocumentReader(paths, schema=schema, on_bad_line="quarantine")], ", ".join(paths)
 
 
 def _filters_of(filters: Any, trust: bool) -> list[DocumentFilter]:

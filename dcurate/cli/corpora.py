@@ -20,18 +20,34 @@ else:  # what these import is heavy, and other commands need none of it
     frame_columns, preview_table = lazy("dcurate.frames.columns"), lazy("dcurate.ui.preview_table")
 
 
+#: Of commands that read files of any columns.
+_schema_option = click.option(
+    "--schema", "types", multiple=True, metavar="COLUMN=TYPE", help="The type of a column, as id=string; repeatable."
+)
+
+
+def _schema(types: tuple[str, ...]) -> dict[str, str] | None:
+    """The types of columns, as a shell gives them."""
+    pairs = [given.rpartition("=") for given in types]
+    for column, _, kind in pairs:
+        if not column or not kind:
+            raise click.BadParameter(f"{kind!r} is not of the form COLUMN=TYPE, as id=string", param_hint="'--schema'")
+    return {column: kind for column, _, kind in pairs} or None
+
+
 @cli.command(short_help="Show the first rows of a corpus, and its columns.")
 @click.argument("paths", nargs=-1, required=True)
 @click.option("--rows", type=click.IntRange(min=1), default=5, show_default=True, metavar="N", help="Number of rows.")
 @click.option("--column", "columns", multiple=True, metavar="COLUMN", help="Show this column only; repeatable.")
+@_schema_option
 @click.option("--json", "as_json", is_flag=True, help="Print types and whole values as JSON.")
 @debug_option
-def peek(*, paths: tuple[str, ...], rows: int, columns: tuple[str, ...], as_json: bool) -> None:
+def peek(*, paths: tuple[str, ...], rows: int, columns: tuple[str, ...], types: tuple[str, ...], as_json: bool) -> None:
     """Show the first rows under PATHS, and the types of their columns.
 
     PATHS are files, directories or globs of JSONL, Parquet or CSV. No more is read than these rows need.
     """
-    preview = dcurate.peek(list(paths), rows, fields=list(columns) or None)
+    preview = dcurate.peek(list(paths), rows, fields=list(columns) or None, schema=_schema(types))
     if not as_json:
         console().print(preview_table.PreviewTable(preview))
         return
@@ -48,6 +64,7 @@ def peek(*, paths: tuple[str, ...], rows: int, columns: tuple[str, ...], as_json
     "--filters", default="nemo-english", show_default=True, metavar="RECIPE", help="Take the filters of this recipe."
 )
 @click.option("--column", "columns", multiple=True, metavar="COLUMN", help="Count the values of a column; repeatable.")
+@_schema_option
 @click.option(
     "--most-dropped",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
@@ -70,6 +87,7 @@ def profile(
     id_field: str | None,
     filters: str,
     columns: tuple[str, ...],
+    types: tuple[str, ...],
     most_dropped: float,
     html: str | None,
     json_path: str | None,
@@ -93,6 +111,7 @@ def profile(
             executor=local_executor({"execution_mode": mode}, workers),
             observers=[] if quiet else [progress],
             trust=trust,
+            schema=_schema(types),
         )
     if json_path is not None:
         corpus_profile.to_json(json_path)

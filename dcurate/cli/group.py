@@ -7,6 +7,7 @@ import gc
 import json
 import logging
 import os
+import re
 import shlex
 import signal
 import sys
@@ -43,6 +44,10 @@ _IN_A_SHELL = {
 }
 #: Commands that go on with --resume.
 _RESUMABLE = (["run"], ["label"])
+
+#: Commands that take types of columns, and how Python names these.
+_TYPED = (["peek"], ["profile"])
+_TYPES = re.compile(r"schema=\{'([^']+)': '([^']+)'\}")
 
 #: Commands that take a recipe, which need not be one's own, nor the folder that it is in.
 _RECIPE_COMMANDS = ("run", "plan", "profile", "finish")
@@ -146,6 +151,8 @@ def _message(error: Exception, arguments: list[str]) -> str:
     sentence = str(error)
     for argument, option in _IN_A_SHELL.items() if arguments[:1] in _RESUMABLE else ():
         sentence = sentence.replace(argument, option)
+    if arguments[:1] in _TYPED:
+        sentence = _TYPES.sub(r"--schema \1=\2", sentence)
     return sentence
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from hypothesis import example, given
@@ -15,8 +16,9 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from dcurate import DocumentBatch, JsonlReader, PipelineError, peek
+from dcurate import DataError, DocumentBatch, JsonlReader, PipelineError, peek, profile
 from dcurate.cli import cli
+from dcurate.cli.group import _message
 from dcurate.runs import Preview
 from dcurate.ui.preview_table import PreviewTable
 
@@ -78,3 +80,21 @@ def test_columns_of_a_reader_are_its_own(tmp_path: Path) -> None:
 
     with pytest.raises(PipelineError, match="has no effect on a reader; give it to 'jsonl_reader'"):
         peek(JsonlReader(str(path)), fields=["b"])
+
+
+def test_a_type_settles_a_column_that_differs_between_files_as_the_error_says(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"text": "one", "id": 7}\n')
+    pq.write_table(pa.table({"text": ["two"], "id": ["x"]}), tmp_path / "b.parquet")
+    for command in (["peek"], ["profile", "--mode", "inline"]):
+        refused = CliRunner().invoke(cli, [*command, str(tmp_path)])
+        assert isinstance(refused.exception, DataError)
+        assert "say which it is to be with --schema id=string" in _message(refused.exception, command)
+        assert CliRunner().invoke(cli, [*command, str(tmp_path), "--schema", "id=string"]).exit_code == 0
+    assert peek(str(tmp_path), schema={"id": "string"}).to_arrow()["id"].to_pylist() == ["7", "x"]
+    assert "is not of the form COLUMN=TYPE" in CliRunner().invoke(cli, ["peek", "a", "--schema", "id"]).output
+    with pytest.raises(PipelineError, match="peek: schema=.* has no effect on a reader; give it to 'jsonl_reader'"):
+        peek(JsonlReader(str(tmp_path)), schema={"id": "string"})
+    with pytest.raises(
+        PipelineError, match="profile: schema=.* has no effect on .jsonl_reader.; give it to"
+    ):
+        profile(JsonlReader(str(tmp_path)), schema={"id": "string"})
