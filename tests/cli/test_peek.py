@@ -94,7 +94,5 @@ def test_a_type_settles_a_column_that_differs_between_files_as_the_error_says(tm
     assert "is not of the form COLUMN=TYPE" in CliRunner().invoke(cli, ["peek", "a", "--schema", "id"]).output
     with pytest.raises(PipelineError, match="peek: schema=.* has no effect on a reader; give it to 'jsonl_reader'"):
         peek(JsonlReader(str(tmp_path)), schema={"id": "string"})
-    with pytest.raises(
-        PipelineError, match="profile: schema=.* has no effect on .jsonl_reader.; give it to"
-    ):
+    with pytest.raises(PipelineError, match="profile: schema=.* has no effect on .jsonl_reader.; give it to"):
         profile(JsonlReader(str(tmp_path)), schema={"id": "string"})
