@@ -84,6 +84,7 @@ def test_a_name_that_is_looked_for_at_the_top_is_said_to_be_elsewhere() -> None:
 @pytest.mark.parametrize(
     ("module", "name", "end"),
     [
+        ("dcurate", "FuzzyDedup", "; did you mean 'FuzzyDuplicates'?"),
         ("dcurate", "JSONLReader", "; did you mean 'JsonlReader'?"),
         ("dcurate", "zzzzzz", ""),
         ("dcurate", "peak", "; did you mean 'peek'?"),

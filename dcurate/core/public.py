@@ -9,6 +9,7 @@ import ast
 import difflib
 import importlib
 import importlib.util
+import re
 import sys
 from collections.abc import Callable, Mapping
 from dis import opmap
@@ -83,6 +84,10 @@ def _suggested(package: str, name: str) -> str:
         return f"; import it from {public[name]}"
     by_lower = {public_name.lower(): public_name for public_name in public}
     closest = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.8)
+    first_word = re.match(r"[A-Z]+[^A-Z]*", name)
+    if not closest and first_word:
+        siblings = [public_name for public_name in by_lower if public_name.startswith(first_word[0].lower())]
+        closest = difflib.get_close_matches(name.lower(), siblings, n=1)
     if not closest:
         return ""
     suggested = by_lower[closest[0]]

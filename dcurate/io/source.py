@@ -8,6 +8,7 @@ from abc import abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from typing import Any, ClassVar, Literal, Protocol, Self, TypeAlias, TypeVar, get_args
 
 import pyarrow as pa
@@ -80,6 +81,8 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
     #: Types of the columns in the names of folders, over all files.
     _folder_types: dict[str, pa.DataType] = field(default_factory=dict, init=False, repr=False, compare=False)
     _notices: tuple[str, ...] = field(default=(), init=False, repr=False, compare=False)
+    #: Columns of the schema that no head has, each with the column that it may be meant to be.
+    _misspelt: tuple[tuple[str, str], ...] = field(default=(), init=False, repr=False, compare=False)
     #: Columns of which the first rows hold values without a common type: they are read as text.
     _mixed: tuple[str, ...] = field(default=(), init=False, repr=False, compare=False)
     #: Whether rows keep their lines.
@@ -181,6 +184,11 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
             f"column {name!r} holds values of several types and is read as text, other values as JSON; "
             "what no stage changes is written as it came"
             for name in mixed
+        ]
+        about += [
+            f"schema= gives a type to column {name!r}, which the first rows of the files do not have; did you mean "
+            f"{like!r}?"
+            for name, like in self._misspelt
         ]
         if self.limit is not None:
             about.append(f"no more than the first {self.limit:,} rows of the input are read (limit={self.limit})")
@@ -424,6 +432,8 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
                 pa.field(column, self._folder_types[column]) for column in self._folder_types if column in unknown
             ]
             shape = shape.joined(folders, "the names of folders")
+            strange = {name: get_close_matches(name, shape.types, n=1) for name in fixed if name not in shape.types}
+            self._misspelt = tuple((name, like[0]) for name, like in strange.items() if like and like[0] not in fixed)
         condition = self._row_filter()
         looked_at = [] if condition is None else condition.columns(ColumnTypes({**shape.types, **fixed}).schema())
         wanted = dict.fromkeys([*(self.fields or ()), *looked_at])

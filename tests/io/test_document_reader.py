@@ -522,3 +522,16 @@ def test_a_csv_file_that_looks_divided_by_another_sign_is_named_in_a_notice_and_
         assert notice.startswith("the rows of a.csv have one column, 'id;text', which looks divided by ';': read such")
         assert notice in pipeline.head(1).notices
         assert notice in repr(pipeline.head(1))
+
+
+def test_a_column_of_the_schema_that_no_file_has_is_named_if_another_is_like_it(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"text": "one", "score": 1}\n')
+    for schema, notices in (
+        ({"scor": "string"}, 1),
+        ({"other": "string"}, 0),
+        ({"score": "string", "scores": "int64"}, 0),
+    ):
+        for reader in (DocumentReader(str(tmp_path), schema=schema), JsonlReader(str(tmp_path), schema=schema)):
+            report = Pipeline("p", stages=[reader]).run(InlineExecutor(), observers=[]).report
+            assert len(report.notices) == notices
+            assert all("column 'scor', which the first" in notice and "'score'?" in notice for notice in report.notices)
