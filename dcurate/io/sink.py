@@ -70,7 +70,7 @@ class FileWriter(SinkStage[DocumentBatch]):
     def __post_init__(self) -> None:
         nested_options = (self.write_kwargs or {}).get("storage_options", {})
         self.storage_options = {**nested_options, **(self.storage_options or {})} or None
-        if not os.fspath(self.path):
+        if self.writes_documents and not os.fspath(self.path):
             raise PipelineError(f"{self.name}: path='' is not a folder; name one")
         if self.mode not in output.MODES:
             raise PipelineError(f"{self.name}: mode={self.mode!r} is not one of {listed(output.MODES)}")
