@@ -22,13 +22,17 @@ else:  # what these import is heavy, and other commands need none of it
 
 #: Of commands that read files of any columns.
 _schema_option = click.option(
-    "--schema", "types", multiple=True, metavar="COLUMN=TYPE", help="The type of a column, as id=string; repeatable."
+    "--schema",
+    "column_types",
+    multiple=True,
+    metavar="COLUMN=TYPE",
+    help="The type of a column, as id=string; repeatable.",
 )
 
 
-def _schema(types: tuple[str, ...]) -> dict[str, str] | None:
+def _schema(column_types: tuple[str, ...]) -> dict[str, str] | None:
     """The types of columns, as a shell gives them."""
-    pairs = [given.rpartition("=") for given in types]
+    pairs = [given.rpartition("=") for given in column_types]
     for column, _, kind in pairs:
         if not column or not kind:
             raise click.BadParameter(f"{kind!r} is not of the form COLUMN=TYPE, as id=string", param_hint="'--schema'")
@@ -42,12 +46,14 @@ def _schema(types: tuple[str, ...]) -> dict[str, str] | None:
 @_schema_option
 @click.option("--json", "as_json", is_flag=True, help="Print types and whole values as JSON.")
 @debug_option
-def peek(*, paths: tuple[str, ...], rows: int, columns: tuple[str, ...], types: tuple[str, ...], as_json: bool) -> None:
+def peek(
+    *, paths: tuple[str, ...], rows: int, columns: tuple[str, ...], column_types: tuple[str, ...], as_json: bool
+) -> None:
     """Show the first rows under PATHS, and the types of their columns.
 
     PATHS are files, directories or globs of JSONL, Parquet or CSV. No more is read than these rows need.
     """
-    preview = dcurate.peek(list(paths), rows, fields=list(columns) or None, schema=_schema(types))
+    preview = dcurate.peek(list(paths), rows, fields=list(columns) or None, schema=_schema(column_types))
     if not as_json:
         console().print(preview_table.PreviewTable(preview))
         return
@@ -87,7 +93,7 @@ def profile(
     id_field: str | None,
     filters: str,
     columns: tuple[str, ...],
-    types: tuple[str, ...],
+    column_types: tuple[str, ...],
     most_dropped: float,
     html: str | None,
     json_path: str | None,
@@ -111,7 +117,7 @@ def profile(
             executor=local_executor({"execution_mode": mode}, workers),
             observers=[] if quiet else [progress],
             trust=trust,
-            schema=_schema(types),
+            schema=_schema(column_types),
         )
     if json_path is not None:
         corpus_profile.to_json(json_path)

@@ -154,11 +154,12 @@ def test_rules_that_cannot_be_are_refused_with_what_came() -> None:
 
 def test_a_share_is_from_0_to_1_and_a_percentage_is_refused_with_the_share_that_it_is() -> None:
     public: list[Any] = [getattr(dcurate.text, name) for name in dir(dcurate.text)]
-    rules = [rule for rule in public if is_dataclass(rule) and issubclass(rule, DocumentFilter)]
+    classes = [kind for kind in public if isinstance(kind, type) and issubclass(kind, DocumentFilter)]
+    settings_of_all = [setting for kind in classes if is_dataclass(kind) for setting in fields(kind)]
     #: Ratios of one thing to another, which may be above 1.
     others = {"max_symbol_to_word_ratio", "min_char_to_token_ratio"}
-    shares = {field.name for rule in rules for field in fields(rule) if field.type == "Share"}
-    named = {field.name for rule in rules for field in fields(rule) if field.name.endswith(("_ratio", "_fraction"))}
+    shares = {setting.name for setting in settings_of_all if setting.type == "Share"}
+    named = {setting.name for setting in settings_of_all if setting.name.endswith(("_ratio", "_fraction"))}
     assert named - others <= shares
     assert not others & shares
     for make, sentence in (

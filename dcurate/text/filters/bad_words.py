@@ -158,8 +158,6 @@ class C4BadWordsFilter(BoundedFilter):
         check_texts("C4BadWordsFilter", "allowed", self.allowed, "a list of words")
         if not self.words:
             raise PipelineError("C4BadWordsFilter: no words; give a list of them, or the path of a file of them")
-        if not 0 <= self.keep_fraction <= 1:
-            raise PipelineError(f"C4BadWordsFilter: keep_fraction={self.keep_fraction} must be from 0 to 1")
         if not isinstance(self.words, str):
             object.__setattr__(self, "words", tuple(self.words))
         object.__setattr__(self, "allowed", tuple(self.allowed))
