@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import fields, is_dataclass
 from functools import reduce
 from typing import Any
 
@@ -155,7 +154,7 @@ def test_rules_that_cannot_be_are_refused_with_what_came() -> None:
 def test_a_share_is_from_0_to_1_and_a_percentage_is_refused_with_the_share_that_it_is() -> None:
     public: list[Any] = [getattr(dcurate.text, name) for name in dir(dcurate.text)]
     classes = [kind for kind in public if isinstance(kind, type) and issubclass(kind, DocumentFilter)]
-    settings_of_all = [setting for kind in classes if is_dataclass(kind) for setting in fields(kind)]
+    settings_of_all = [setting for kind in classes for setting in vars(kind).get("__dataclass_fields__", {}).values()]
     #: Ratios of one thing to another, which may be above 1.
     others = {"max_symbol_to_word_ratio", "min_char_to_token_ratio"}
     shares = {setting.name for setting in settings_of_all if setting.type == "Share"}
