@@ -75,6 +75,10 @@ class RunResult(Sequence[Batch]):
         where = f", in {self.report.output_path!r}" if self.report.output_path is not None else ""
         return f"RunResult{repr(self.report).removeprefix('RunReport')[:-1]}{where})"
 
+    def __str__(self) -> str:
+        """The result on a line, and each notice of the report on one of its own."""
+        return "\n".join([repr(self), *(f"notice: {notice}" for notice in self.report.notices)])
+
     def to_pandas(self) -> Any:
         """The rows of a pipeline without a writer as one pandas frame, in the order of the source.
 

@@ -370,6 +370,7 @@ def test_a_function_that_gives_none_is_named(function: Any, lost: int) -> None:
     rows = DocumentBatch(data=pd.DataFrame({"text": ["a", "b", None]}))
     result = Pipeline("x", stages=[Modify(function, "text")]).run(InlineExecutor(), rows, observers=[])
     [notice] = result.report.notices
+    assert str(result).splitlines() == [repr(result), f"notice: {notice}"]
     assert f"gave None for {lost} values, which are null now; if that is not meant, have it return" in notice
 
 
