@@ -11,7 +11,7 @@ from dcurate.core.batch import FileGroup, Rejection
 from dcurate.core.stage import CompositeStage, ProcessingStage, SourceStage, Spec, Stage
 from dcurate.datasets.blend import Reader, Readers
 from dcurate.datasets.row_groups import RowsByKey, first_and_differing, in_groups
-from dcurate.errors import PipelineError, listed
+from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.columns import column_of, numbers, renamed, rows_at, rows_or_nulls, with_values
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.schema import unified
@@ -118,7 +118,10 @@ class JoinTable(CompositeStage[FileGroup, DocumentBatch]):
         """
         if not isinstance(self.documents, FileReader) or not isinstance(self.table, FileReader):
             return
-        documents, table = self.documents.schema_read(), self.table.schema_read()
+        try:
+            documents, table = self.documents.schema_read(), self.table.schema_read()
+        except DataError:  # which the run says by the reader at fault
+            return
         for key, table_key in zip(keys, table_keys, strict=True):
             if key not in documents.names or table_key not in table.names:
                 continue
