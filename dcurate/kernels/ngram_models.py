@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
 
 from dcurate.kernels.hashing import load_eight, load_up_to_eight
 from dcurate.kernels.layout import (
@@ -48,12 +50,14 @@ class Tables(NamedTuple):
             key, log probability, backoff), and the last one three (without backoff).
         places: first cell and entries of the tables: of words, of single words, then for 2 to ``order`` words.
         marks: numbers of ``<s>`` and ``</s>``.
+        inverses: for each table 2**64 - 1 by the number of its entries, rounded down.
     """
 
     cells: Cells
     floats: Floats
     places: Ints
     marks: Ints
+    inverses: npt.NDArray[np.uint64]
 
 
 class LogScores(NamedTuple):
@@ -80,15 +84,46 @@ def word_hash(data: Bytes, start: int, stop: int) -> Word:
     return value ^ (value >> _ROLL)
 
 
+def _upper_half(_: Any, left: Any, right: Any) -> tuple[Any, Any]:
+    """The type of `_upper_product`, and its code: one multiplication."""
+
+    def generate(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
+        wide = ir.IntType(128)
+        product = builder.mul(*(builder.zext(argument, wide) for argument in arguments))
+        return builder.trunc(builder.lshr(product, wide(64)), ir.IntType(64))
+
+    return types.uint64(left, right), generate
+
+
+#: The upper 64 bits of the product of two numbers of 64 bits.
+_upper_product: Scalar = intrinsic(_upper_half)
+
+
 @njit(**INLINE)
-def _find(cells: Cells, places: Ints, table: int, stride: int, key: Word) -> Scalar:
-    """The first cell of an entry; if there is none, ``-2 - cell`` of where it belongs, or -1 if the table is full."""
+def _remainder(value: Word, divisor: Word, inverse: Word) -> Word:
+    """``value % divisor`` without a division (Granlund and Montgomery, 1994).
+
+    With the inverse ``(2**64 - 1) // divisor`` the quotient is at most one too small.
+    """
+    left = value - _upper_product(value, inverse) * divisor
+    return left - divisor if left >= divisor else left
+
+
+@njit(**INLINE)
+def _table(tables: Tables, number: int) -> tuple[Word, Word, Word]:
+    """The first cell of a table, its entries, and their inverse."""
     # Indices that cannot be negative are not checked for it.
-    start, entries = np.uint64(places[2 * table]), np.uint64(places[2 * table + 1])
+    return np.uint64(tables.places[2 * number]), np.uint64(tables.places[2 * number + 1]), tables.inverses[number]
+
+
+@njit(**INLINE)
+def _find(cells: Cells, table: tuple[Word, Word, Word], stride: int, key: Word) -> Scalar:
+    """The first cell of an entry; if there is none, ``-2 - cell`` of where it belongs, or -1 if the table is full."""
+    start, entries, inverse = table
     step = np.uint64(stride)
-    at = start + key % entries * step
+    at = start + _remainder(key, entries, inverse) * step
     end = start + entries * step
-    for _ in range(places[2 * table + 1]):
+    for _ in range(np.int64(entries)):
         held = np.uint64(cells[at]) | np.uint64(cells[at + _ONE]) << _HALF
         if held == key:
             return np.int64(at)
@@ -108,7 +143,7 @@ def _extended(node: Word, word: int) -> Word:
 @njit(**INLINE)
 def _number(tables: Tables, value: Word) -> Scalar:
     """The number of a word by its hash; 0 if the model does not have it."""
-    at = _find(tables.cells, tables.places, 0, 3, value)
+    at = _find(tables.cells, _table(tables, 0), 3, value)
     number = np.int64(tables.cells[at + 2]) if at >= 0 else np.int64(0)
     return number if number < tables.places[3] else np.int64(0)
 
@@ -122,15 +157,17 @@ class _NgramMatches(NamedTuple):
         backoffs: those of the n-grams that end with a word and with the word before it, two rows in turn.
         cells: for each, the first cells of the n-grams of 2 words and more that end with it; the first that is missing
             is below 0, and after one that no longer one ends with there are none.
+        rest: scratch for the places of a block.
     """
 
     words: Ints
     keys: npt.NDArray[np.uint64]
     cells: npt.NDArray[np.int64]
     backoffs: npt.NDArray[np.float32]
+    rest: Ints
 
 
-@njit(**INLINE_LATE)
+@njit(**INLINE)
 def _score_word(tables: Tables, matches: _NgramMatches, place: tuple[int, int], known: int) -> tuple[Scalar, Scalar]:
     """The log probability of a word after ``known`` words of context, and how many words are context from now on.
 
@@ -162,7 +199,7 @@ def _score_word(tables: Tables, matches: _NgramMatches, place: tuple[int, int], 
     return score, kept
 
 
-@njit(**INLINE_LATE)
+@njit(**INLINE)
 def _find_words(
     tables: Tables, data: Bytes, span: tuple[int, int], by_line: bool, words: Ints
 ) -> tuple[Scalar, Scalar]:
@@ -184,7 +221,7 @@ def _find_words(
     return count, at
 
 
-@njit(**INLINE_LATE)
+@njit(**INLINE)
 def _find_ngrams(tables: Tables, matches: _NgramMatches, first: int, count: int) -> None:
     """Look up the n-grams that end with the words of a block: all of two words, then those of three, and so on.
 
@@ -192,23 +229,31 @@ def _find_ngrams(tables: Tables, matches: _NgramMatches, first: int, count: int)
     """
     cells, places = tables.cells, tables.places
     last = places.size // 2 - 1
+    # The places of words that longer n-grams end with: all are written, and those of others are written over.
+    rest, left = matches.rest, 0
     for place in range(count):
         word = matches.words[first + place]
         matches.keys[place] = np.uint64(word)
-        matches.cells[0, place] = -1 if cells[places[2] + 2 * word] & _SIGN else 0
+        matches.cells[0, place] = -1
+        rest[left] = place
+        left += (cells[places[2] + 2 * word] & _SIGN) == 0
     for length in range(2, last + 1):
-        stride = 3 if length == last else 4
-        for place in range(count):
+        stride, table = 3 if length == last else 4, _table(tables, length)
+        size, left = left, 0
+        for step in range(size):
+            place = rest[step]
             before = first + place - length + 1
-            if matches.cells[length - 2, place] < 0 or before < 0:
+            if before < 0:
                 matches.cells[length - 2, place] = -1
-                matches.cells[length - 1, place] = -1
                 continue
             key = _extended(matches.keys[place], matches.words[before])
             matches.keys[place] = key
-            at = _find(cells, places, length, stride, key)
+            at = _find(cells, table, stride, key)
             matches.cells[length - 2, place] = at
-            matches.cells[length - 1, place] = -1 if at < 0 or cells[at + 2] & _SIGN else at
+            if at >= 0:
+                matches.cells[length - 1, place] = -1
+                rest[left] = place
+                left += (cells[at + 2] & _SIGN) == 0
 
 
 @njit(**OPTIONS)
@@ -216,9 +261,8 @@ def _score(tables: Tables, layout: tuple[Offsets, Bytes], rows: Rows, by_line: b
     offsets, data = layout
     words = np.empty(longest(offsets, rows) // 2 + 3, np.int64)
     backoffs = np.zeros((2, LONGEST_ORDER + 1), np.float32)
-    matches = _NgramMatches(
-        words, np.empty(_BLOCK, np.uint64), np.empty((LONGEST_ORDER + 1, _BLOCK), np.int64), backoffs
-    )
+    block = np.empty(_BLOCK, np.uint64), np.empty((LONGEST_ORDER + 1, _BLOCK), np.int64)
+    matches = _NgramMatches(words, *block, backoffs, np.empty(_BLOCK, np.int64))
     for place in range(rows.size):
         at, stop = offsets[rows[place]], offsets[rows[place] + 1]
         out.log10[place], out.words[place], out.unknown[place] = 0.0, 0, 0
@@ -293,7 +337,7 @@ def _parsed(data: Bytes, at: int) -> tuple[Scalar, Scalar]:
 def _slot(tables: Tables, left: Ints, order: int, key: Word) -> tuple[Scalar, Scalar]:
     """The entry of an n-gram, made where there is none, and whether it was there; -1 if the table is full."""
     stride = 3 if order == tables.places.size // 2 - 1 else 4
-    at = _find(tables.cells, tables.places, order, stride, key)
+    at = _find(tables.cells, _table(tables, order), stride, key)
     if at >= 0:
         return at, True
     left[order] -= 1
@@ -345,7 +389,7 @@ def _backoff_cell(tables: Tables, words: Ints, order: int) -> Scalar:
         context = np.uint64(words[1])
         for step in range(2, order + 1):
             context = _extended(context, words[step])
-        at = _find(tables.cells, tables.places, order, 4, context)
+        at = _find(tables.cells, _table(tables, order), 4, context)
         if at < 0:
             return np.int64(-1)
         cell = at + 3
@@ -394,7 +438,7 @@ def _place_word(tables: Tables, left: Ints, value: Word, numbers: tuple[Scalar, 
     cells, floats = tables.cells, tables.floats
     number = np.int64(0)
     if not _is_unknown(value):
-        at = _find(cells, tables.places, 0, 3, value)
+        at = _find(tables.cells, _table(tables, 0), 3, value)
         if at >= 0:
             return np.int64(REPEATED)
         left[0] -= 1

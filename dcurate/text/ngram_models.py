@@ -130,9 +130,14 @@ def _places(counts: Sequence[int], multiplier: float) -> tuple[npt.NDArray[np.in
     return np.array(places, np.int64), at
 
 
+def _inverses(places: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
+    return np.uint64(2**64 - 1) // places[1::2].astype(np.uint64)
+
+
 def _with_marks(cells: npt.NDArray[np.uint32], places: npt.NDArray[np.int64]) -> Tables:
     cells, places = frozen(cells, np.uint32), frozen(places, np.int64)
-    tables = Tables(cells, frozen(cells.view(np.float32), np.float32), places, frozen(np.zeros(2, np.int64), np.int64))
+    floats, marks = frozen(cells.view(np.float32), np.float32), frozen(np.zeros(2, np.int64), np.int64)
+    tables = Tables(cells, floats, places, marks, frozen(_inverses(places), np.uint64))
     marks = np.zeros(2, np.int64)
     names = np.frombuffer(b"<s></s>", np.uint8)
     numbers_of(tables, frozen(np.array([0, 3, 7]), np.int64), frozen(names, np.uint8), marks)
@@ -181,7 +186,7 @@ def _parsed(data: npt.NDArray[np.uint8]) -> NgramModel:
     floats = cells.view(np.float32)
     floats[places[2]] = _MISSING_UNKNOWN
     cells[places[2] + 1] = 0x80000000
-    tables = Tables(cells, floats, places, np.zeros(2, np.int64))
+    tables = Tables(cells, floats, places, np.zeros(2, np.int64), _inverses(places))
     left = places[1::2].copy()
     left[1] = 1
     for order, count in enumerate(counts, 1):
