@@ -9,13 +9,12 @@ import numpy.typing as npt
 from numba import njit
 
 from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Ints, Offsets, Places, Rows, Scalar, Word, Words, frozen
-from dcurate.kernels.ngram_models import SPACES, murmur, word_hash
+from dcurate.kernels.ngram_models import SPACES, murmur, next_word, word_hash
 
 #: The hashes of the marks of a sentence and of unknown words; texts do not have them as words.
 BEGIN, END, UNKNOWN = (murmur(mark) for mark in (b"<s>", b"</s>", b"<unk>"))
 _MARKS = BEGIN, END, UNKNOWN, murmur(b"<UNK>")
 _FACTOR, _SHIFT, _ZERO, _ONE = np.uint64(0x9E3779B97F4A7C15), np.uint64(32), np.uint64(0), np.uint64(1)
-_NEWLINE = 10
 #: A matrix of n-grams: the hashes of their words, the last word in the last column, 0 before the first one.
 Ngrams = npt.NDArray[np.uint64]
 Mask = npt.NDArray[np.bool_]
@@ -39,13 +38,9 @@ def _list_tokens(layout: tuple[Offsets, Bytes], rows: Rows, by_line: bool, out: 
         while at < stop:
             begun = False
             while True:
-                while at < stop and SPACES[data[at]] and not (by_line and data[at] == _NEWLINE):
-                    at += 1
-                if at >= stop or (by_line and data[at] == _NEWLINE):
+                begin, at = next_word(data, at, stop, by_line)
+                if begin == at:
                     break
-                begin = at
-                while at < stop and not SPACES[data[at]]:
-                    at += 1
                 if not begun:
                     if store:
                         out.hashes[count], out.begins[count], out.ends[count] = _MARKS[0], 0, 0

@@ -200,6 +200,17 @@ def _score_word(tables: Tables, matches: _NgramMatches, place: tuple[int, int], 
 
 
 @njit(**INLINE)
+def next_word(data: Bytes, at: int, stop: int, by_line: bool) -> tuple[Scalar, Scalar]:
+    """Where the next word of a sentence begins and ends; both are where the sentence ends if it has no more."""
+    while at < stop and SPACES[data[at]] and not (by_line and data[at] == _NEWLINE):
+        at += 1
+    begin = at
+    while at < stop and not SPACES[data[at]]:
+        at += 1
+    return begin, at
+
+
+@njit(**INLINE)
 def _find_words(
     tables: Tables, data: Bytes, span: tuple[int, int], by_line: bool, words: Ints
 ) -> tuple[Scalar, Scalar]:
@@ -208,13 +219,9 @@ def _find_words(
     count = 1
     words[0] = tables.marks[0]
     while True:
-        while at < stop and SPACES[data[at]] and not (by_line and data[at] == _NEWLINE):
-            at += 1
-        if at >= stop or (by_line and data[at] == _NEWLINE):
+        begin, at = next_word(data, at, stop, by_line)
+        if begin == at:
             break
-        begin = at
-        while at < stop and not SPACES[data[at]]:
-            at += 1
         words[count] = _number(tables, word_hash(data, begin, at))
         count += 1
     words[count] = tables.marks[1]
