@@ -35,7 +35,6 @@ _ROLES = {
     "menu": ASIDE,
     "menubar": ASIDE,
     "toolbar": ASIDE,
-    "tablist": ASIDE,
     "article": ARTICLE,
     "main": CONTENT,
 }
@@ -47,23 +46,25 @@ _OUT = re.compile(
     r"screen-reader-only|noprint|no-print|printfooter|skip-link|skiplink|hash-link|toc-anchor|skip-to-content)$"
 )
 _ASIDE = re.compile(
-    r"-(?:nav(?!y|el|ig?ate)|menu|sub-?nav|breadcrumb|crumbs|side-?bar|foot(?!ball|age|note|wear|-?print)|"
+    r"-(?:nav(?!y|el|ig?ate)|menu|sub-?nav|breadcrumb|crumbs|(?<!content-)side-?bar|foot(?!ball|age|note|wear|-?print)|"
     r"masthead|cookie|consent|gdpr|"
     r"newsletter|subscri|sign-?up|log-?in|regist(?:er|ration)|share(?!-?point)|sharing|social|sharedaddy|addthis|"
-    r"related|relacionad|recommend|recirc|promo|advert|ads?(?![a-z])|adsense|sponsor|"
-    r"(?<!elementor-)widget(?!-wrap|-container)|toolbar|pagination|pager|paging|popup|modal|overlay|lightbox|outbrain|taboola|tag-?cloud|tag-?list|tags(?![a-z])|"
+    r"related|relacionad|recommend|recirc|promo|advert|ads?(?![a-z]|\d+[a-z])|adsense|sponsor|"
+    r"(?<!elementor-)(?<!wrapper-)(?<!ck-)widget(?!-(?:wrap|container|span|type))|toolbar|pagination(?!-(?:container|collection))|pager|paging|popup|modal|overlay|lightbox|outbrain|taboola|tag-?cloud|tag-?list|tags(?![a-z])|"
     r"byline|author-?(?:bio|box|info|card)|about-?(?:the-)?author|post-?meta|meta(?:data)?(?![a-z-])|entry-?meta|"
-    r"rating|copyright|disclaimer|search|read-?(?:more|next)|more-?(?:from|news|stories|articles)|most-?(?:read|popular)|"
+    r"rating|copyright|disclaimer|search(?!-?(?:results?(?!-header)|page|grid))|read-?(?:more|next)|more-?(?:from|news|stories|articles)|most-?(?:read|popular)|"
     r"popular|trending|jp-relatedposts|prev-?next|next-?prev|post-?nav|"
     r"infobox-?ad|dropdown|drop-down|carousel|language-?(?:switch|select)|lang-?(?:switch|select)|user-?info|profile-card|"
     r"page-?tools|vcard|catlinks|navbox|jump-?links|edit-?(?:link|page)|rellinks|sphinxsidebar|wy-nav|"
     r"toctree-wrapper|md-(?:sidebar|header|footer|source)|bd-(?:sidebar|header|footer)|reflist-?nav|kontakt-?form|"
     r"contact-?form|donat|spenden|hero-?nav|sitemap|site-?(?:header|footer|info|nav)|page-?(?:header|footer)|top-?bar|"
-    r"bottom-?bar|header-?(?:top|bar|nav)|utility|cta(?![a-z])|call-?to-?action|countdown|poll(?![a-z])|survey|quiz-?promo)"
+    r"bottom-?bar|header-?(?:top|bar|nav)|utility|cta(?![a-z])|call-?to-?action|countdown|"
+    r"(?<=^-)signature$|(?:post|user|message|forum)-?signature|user-?extras|last-?edit|(?:expand|shrink)-?link|actions(?![a-z])|poll(?![a-z])|survey|quiz-?promo)"
 )
 _COMMENTS = re.compile(
     r"-(?:comment(?!ary|-?ed)|respond(?![a-z])|reply-?(?:form|link|title)?(?![a-z])|disqus|replies|"
-    r"discuss(?:ion)?(?![a-z])|kommentar|trackback|pingback|livefyre|fb-comments|guestbook|gaestebuch)"
+    r"discuss(?:ion)?(?![a-z])|(?:customer|product|user|guest)-?reviews?(?![a-z])|review-?(?:list|item|text|body|card)s?(?![a-z])|"
+    r"kommentar|trackback|pingback|livefyre|fb-comments|guestbook|gaestebuch)"
 )
 _CONTENT = re.compile(
     r"-(?:article-?(?:body|content|text|copy|main)|post-?(?:body|content|text|entry)|entry-?(?:content|text|body)?(?![a-z-])|"
@@ -81,7 +82,12 @@ _CAPTION = re.compile(
     r"-(?:(?:fig|image-?|photo-?|media-?|picture-?|bild-?)?caption(?!s)|bildunterschrift|"
     r"(?:image|photo|media|img)-?(?:credit|source)|bildnachweis|credits?(?![a-z]))"
 )
-_PLACE = re.compile(r"(?<=[a-z])(?=[A-Z])|[^A-Za-z]+")
+#: Where a word of a name begins; what a build tool adds to a name to make it unique; words that say what an element
+#: has, not what it is; and the most words of an id that is a name: a longer one is made from the title of a section.
+_PLACE = re.compile(r"(?<=[a-z])(?=[A-Z])|[^A-Za-z0-9]+")
+_UNIQUE = re.compile(r"__(?=\w*(?:\d|[a-z][A-Z]|[A-Z]{2}))\w{5}$")
+_STATE = re.compile(r"-(?:has|with|without|no|hide|show)-[a-z0-9]+")
+_MOST_WORDS = 5
 #: Elements that hold the content with all that is around it, whatever their class says.
 _WHOLE = frozenset(("html", "body", "main", "article"))
 _OF_WHOLE = ~(ASIDE_BY_CLASS | COMMENTS | OUT | HIDDEN)
@@ -147,10 +153,23 @@ def _learned(names: str) -> int:
 def _learned_word(name: str) -> int:
     if len(_KNOWN_WORDS) >= _MOST_KNOWN:
         _KNOWN_WORDS.clear()
-    hints = _of_name("-" + _PLACE.sub("-", name[:_LONGEST]).lower())
+    hints = _of_name(_words_of(name[:_LONGEST]))
     if len(name) <= _LONGEST:
         _KNOWN_WORDS[name] = hints
     return hints
+
+
+def _words_of(name: str) -> str:
+    """Return the words of a name with a hyphen before each, without those that say nothing of what an element is.
+
+    Examples:
+        >>> _words_of("siteFooter"), _words_of("Text_root__adK1a"), _words_of("header--has-menu"), _words_of("top-[9px]")
+        ('-site-footer', '-text-root', '-header', '')
+    """
+    if "[" in name:
+        return ""
+    words = "-" + _PLACE.sub("-", _UNIQUE.sub("", name)).lower()
+    return _STATE.sub("", words)
 
 
 def _of_name(name: str) -> int:
