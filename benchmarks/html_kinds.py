@@ -1,9 +1,9 @@
-"""Pages of forums, shops, documentation, services and lists to text: F1, snippets and speed of extractors by type of page.
+"""Forums, shops, documentation, services and lists to text: F1, snippets and speed of extractors by type of page.
 
-``python -m benchmarks.html_kinds --input FOLDER [--split dev test] [--most N] [--peers DIR] [--json FILE]``: see README.md.
+``python -m benchmarks.html_kinds --input FOLDER [--split dev test] [--most N] [--peers DIR] [--json FILE]``
 
-FOLDER is a checkout of Murrough-Foley/web-content-extraction-benchmark (WCXB), or has its form: ``SPLIT/html/ID.html.gz``
-and ``SPLIT/ground-truth/ID.json``.
+FOLDER is a checkout of Murrough-Foley/web-content-extraction-benchmark (WCXB), or has its form:
+``SPLIT/html/ID.html.gz`` and ``SPLIT/ground-truth/ID.json``. See README.md.
 """
 
 from __future__ import annotations

@@ -72,6 +72,7 @@ class HtmlPage:
         firsts: number of the first block of each element.
         ends: number after that of the last block of each element.
         notes: number of footnotes.
+        is_article: whether the page says that it is an article, by OpenGraph.
     """
 
     blocks: list[HtmlBlock] = field(default_factory=list)
@@ -80,3 +81,4 @@ class HtmlPage:
     firsts: list[int] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
     notes: int = 0
+    is_article: bool = False

@@ -22,7 +22,7 @@ _INLINE = (
     "font",
 )
 #: Elements without content that show nothing.
-_EMPTY = ("base", "input", "link", "meta", "param")
+_EMPTY = ("base", "input", "link", "param")
 #: Headings and their levels.
 HEADINGS = {f"h{level}": level for level in range(1, 7)}
 
@@ -41,6 +41,7 @@ def starts_of(reader: Any) -> dict[str, Start]:
         **dict.fromkeys(("ul", "ol"), reader._start_list),
         **dict.fromkeys(("td", "th"), reader._start_cell),
         **dict.fromkeys(("thead", "tbody", "tfoot", "colgroup"), reader._start_rows),
+        "meta": reader._start_meta,
         "script": reader._start_script,
         "math": reader._start_formula,
         "table": reader._start_table,

@@ -83,11 +83,10 @@ _CAPTION = re.compile(
     r"(?:image|photo|media|img)-?(?:credit|source)|bildnachweis|credits?(?![a-z]))"
 )
 #: Where a word of a name begins; what a build tool adds to a name to make it unique; words that say what an element
-#: has, not what it is; and the most words of an id that is a name: a longer one is made from the title of a section.
+#: has, not what it is.
 _PLACE = re.compile(r"(?<=[a-z])(?=[A-Z])|[^A-Za-z0-9]+")
-_UNIQUE = re.compile(r"__(?=\w*(?:\d|[a-z][A-Z]|[A-Z]{2}))\w{5}$")
+_UNIQUE = re.compile(r"__(?=\w{0,4}(?:\d|[a-z][A-Z]|[A-Z]{2}))\w{5}$")
 _STATE = re.compile(r"-(?:has|with|without|no|hide|show)-[a-z0-9]+")
-_MOST_WORDS = 5
 #: Elements that hold the content with all that is around it, whatever their class says.
 _WHOLE = frozenset(("html", "body", "main", "article"))
 _OF_WHOLE = ~(ASIDE_BY_CLASS | COMMENTS | OUT | HIDDEN)
@@ -163,8 +162,10 @@ def _words_of(name: str) -> str:
     """Return the words of a name with a hyphen before each, without those that say nothing of what an element is.
 
     Examples:
-        >>> _words_of("siteFooter"), _words_of("Text_root__adK1a"), _words_of("header--has-menu"), _words_of("top-[9px]")
-        ('-site-footer', '-text-root', '-header', '')
+        >>> _words_of("siteFooter"), _words_of("Text_root__adK1a"), _words_of("header--has-menu")
+        ('-site-footer', '-text-root', '-header')
+        >>> _words_of("top-[var(--nav-height)]")
+        ''
     """
     if "[" in name:
         return ""

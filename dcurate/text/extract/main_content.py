@@ -36,6 +36,8 @@ class ContentRules:
         aside: share of the page's worth above which an element stays that is around the content by its tag or role.
         aside_by_class: the same for an element that is around the content by its class or id.
         comments: the same for comments.
+        all_comments: share of the page's worth in all comments together above which they are posts of a thread.
+        besides: worth besides comments from which on they are none.
         caption: the same for captions.
         into_content: least share of its parent's worth with which an element named as content is the content.
         into_any: the same for any other element.
@@ -48,6 +50,14 @@ class ContentRules:
         least_unlinked: share of the content's worth that must stay when elements of links are left out; else all stay.
         least_unlisted: the same for lists of other pages.
         last: size below which a text at the end is left out.
+        article: worth of a text from which on a page is no list of entries.
+        least_entries: least size of the entries of a list.
+        no_text: worth below which a text may be none.
+        no_text_share: share of a list in such a text below which it is a list.
+        text_share: share of a list in its text above which it is no list.
+        little_text: share of a list in the worth of its text below which it is a list.
+        among: share of a list that is between the first and the last block of its text from which on it is a list.
+        repeated: size from which on a paragraph that repeats one of another element is left out.
     """
 
     linked: float = 0.5
@@ -57,6 +67,8 @@ class ContentRules:
     aside: float = 0.6
     aside_by_class: float = 0.6
     comments: float = 0.5
+    all_comments: float = 0.6
+    besides: int = 1_000
     caption: float = 0.2
     into_content: float = 0.55
     into_any: float = 0.85
@@ -68,6 +80,14 @@ class ContentRules:
     least_unlinked: float = 0.5
     least_unlisted: float = 0.2
     last: int = 30
+    article: int = 2_500
+    least_entries: int = 600
+    no_text: int = 150
+    no_text_share: float = 0.35
+    text_share: float = 0.57
+    little_text: float = 0.12
+    among: float = 0.7
+    repeated: int = 60
 
 
 RULES = ContentRules()
@@ -84,11 +104,22 @@ def main_content(page: HtmlPage, rules: ContentRules = RULES) -> list[HtmlBlock]
     if not blocks:
         return []
     worths = _worths(blocks, rules)
+    kept = _text(page, worths, rules)
+    if _worth(worths, kept) < rules.article:
+        kept = _entries(page, kept, rules)
+    if not page.is_article:
+        _leave_out_repeated(page, kept, rules)
+    return list(compress(blocks, kept))
+
+
+def _text(page: HtmlPage, worths: Sequence[int], rules: ContentRules) -> list[bool]:
+    """Return whether each block is of the text of a page that has one text."""
+    blocks = page.blocks
     kept = _without_surroundings(page, worths, rules, page.hints)
     if _worth(worths, kept) < rules.least_content * sum(worths):
         kept = _without_surroundings(page, worths, rules, [hints & ~_BY_NAME for hints in page.hints])
     if not any(kept):
-        return []
+        return kept
     worths = [worth if keep else 0 for worth, keep in zip(worths, kept, strict=True)]
     root = _root(page, worths, rules)
     first, end = page.firsts[root], page.ends[root]
@@ -105,7 +136,46 @@ def main_content(page: HtmlPage, rules: ContentRules = RULES) -> list[HtmlBlock]
     _leave_out_headings(blocks, kept)
     _leave_out_title(blocks, kept)
     _leave_out_last(blocks, kept, rules)
-    return list(compress(blocks, kept))
+    return kept
+
+
+def _entries(page: HtmlPage, text: Sequence[bool], rules: ContentRules) -> list[bool]:
+    """Return whether each block is of the content of a page with little text.
+
+    That is all that is not around the content where the text is but little of it, else the text. A list, such as of
+    goods, jobs or articles, has its content in titles, prices and links, which are worth nothing as text.
+    """
+    blocks = page.blocks
+    sizes = [block.size for block in blocks]
+    kept = _without_surroundings(page, sizes, rules, page.hints)
+    sums = _sums([size if keep else 0 for size, keep in zip(sizes, kept, strict=True)])
+    for node, hints in enumerate(page.hints):
+        first, end = page.firsts[node], page.ends[node]
+        if hints & CONTENT and 2 * (sums[end] - sums[first]) > sums[-1]:
+            kept[:first] = [False] * first
+            kept[end:] = [False] * (len(kept) - end)
+            break
+    size = _worth(sizes, kept)
+    if size < rules.least_entries or not _is_list(page, text, kept, size, rules):
+        return list(text)
+    return [keep or is_text for keep, is_text in zip(kept, text, strict=True)]
+
+
+def _is_list(page: HtmlPage, text: Sequence[bool], kept: Sequence[bool], size: int, rules: ContentRules) -> bool:
+    """Return whether a page is a list: its text is very little of what is there, or what is there is among its text."""
+    blocks = page.blocks
+    text_size = sum(block.size for block in compress(blocks, text))
+    worth = sum(_worth_of(block, rules) for block in compress(blocks, text) if block.size >= rules.short)
+    if worth < rules.no_text and text_size < rules.no_text_share * size:
+        return True
+    if page.is_article or text_size >= rules.text_share * size:
+        return False
+    if worth < rules.little_text * size:
+        return True
+    first = text.index(True)
+    end = len(text) - text[::-1].index(True)
+    among = sum(block.size for block, keep in zip(blocks[first:end], kept[first:end], strict=True) if keep)
+    return among >= rules.among * size
 
 
 def _worths(blocks: Sequence[HtmlBlock], rules: ContentRules) -> list[int]:
@@ -142,8 +212,11 @@ def _without_surroundings(
     kept_apart = _sums([block.kind in _APART for block in page.blocks])
     kept = [True] * len(page.blocks)
     firsts, ends = page.firsts, page.ends
+    around = [node for node, hints in enumerate(hints_of_nodes) if hints & _AROUND]
+    comments = 0 if page.is_article else _worth_of_comments(page, sums, hints_of_nodes)
+    is_thread = comments > rules.all_comments * total and total - comments < rules.besides
     out = 0  # the end of what was left out last
-    for node in [node for node, hints in enumerate(hints_of_nodes) if hints & _AROUND]:
+    for node in around:
         hints, first, end = hints_of_nodes[node], firsts[node], ends[node]
         if end <= out or first == end:
             continue
@@ -152,11 +225,20 @@ def _without_surroundings(
             (hints & CAPTION and share < rules.caption and kept_apart[end] == kept_apart[first])
             or (hints & ASIDE and share <= rules.aside)
             or (hints & ASIDE_BY_CLASS and not hints & CONTENT and share <= rules.aside_by_class)
-            or (hints & COMMENTS and share <= rules.comments)
+            or (hints & COMMENTS and share <= rules.comments and not is_thread)
         ):
             out = end
             kept[first:end] = [False] * (end - first)
     return kept
+
+
+def _worth_of_comments(page: HtmlPage, sums: Sequence[int], hints_of_nodes: Sequence[int]) -> int:
+    worth = end = 0
+    for node, hints in enumerate(hints_of_nodes):
+        if hints & COMMENTS and page.ends[node] > end:
+            end = page.ends[node]
+            worth += sums[end] - sums[page.firsts[node]]
+    return worth
 
 
 def _root(page: HtmlPage, worths: Sequence[int], rules: ContentRules) -> int:
@@ -235,6 +317,21 @@ def _without_listings(
             out = ends[node]
             kept[firsts[node] : ends[node]] = [False] * (ends[node] - firsts[node])
     return kept
+
+
+def _leave_out_repeated(page: HtmlPage, kept: list[bool], rules: ContentRules) -> None:
+    """Leave out paragraphs that repeat one of another element, as quotes of posts and copies for small screens do.
+
+    What repeats a paragraph beside it, such as a refrain, stays; so does all of a page with code, whose texts repeat.
+    """
+    blocks = page.blocks
+    if any(block.kind == CODE for block in compress(blocks, kept)):
+        return
+    parents: dict[str, int] = {}
+    for place, block in compress(enumerate(blocks), list(kept)):
+        if block.kind == PARAGRAPH and block.size >= rules.repeated and block.node >= 0:
+            parent = page.parents[block.node]
+            kept[place] = parents.setdefault(block.text, parent) == parent
 
 
 def _leave_out_title(blocks: Sequence[HtmlBlock], kept: list[bool]) -> None:

@@ -183,6 +183,11 @@ class PageReader:
     def _start_empty(self, tag: str, attributes: Mapping[str, str]) -> None:
         pass
 
+    def _start_meta(self, tag: str, attributes: Mapping[str, str]) -> None:
+        name = attributes.get("property", "")
+        if name == "og:type":
+            self.page.is_article |= attributes.get("content", "").lower() == "article"
+
     def _start_script(self, tag: str, attributes: Mapping[str, str]) -> None:
         kind = attributes.get("type", "").lower()
         if not kind.startswith("math/tex"):
