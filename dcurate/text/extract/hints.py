@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 #: Bits of hints: around the content, by tag or role; around it, by class or id; comments of readers; an article, by
 #: tag; content, by class; perhaps content; hidden from readers; left out wholly; a formula between delimiters; around
-#: code of a language; caption of a picture; a form.
-ASIDE, ASIDE_BY_CLASS, COMMENTS, ARTICLE, CONTENT, WEAK_CONTENT, HIDDEN, OUT, MATH, CODED, CAPTION, FORM = (
-    1 << bit for bit in range(12)
+#: code of a language; caption of a picture; a form; around the content in articles, perhaps content elsewhere.
+ASIDE, ASIDE_BY_CLASS, COMMENTS, ARTICLE, CONTENT, WEAK_CONTENT, HIDDEN, OUT, MATH, CODED, CAPTION, FORM, PROMOTED = (
+    1 << bit for bit in range(13)
 )
 
 TAGS = {
@@ -49,16 +49,16 @@ _ASIDE = re.compile(
     r"-(?:nav(?!y|el|ig?ate)|menu|sub-?nav|breadcrumb|crumbs|(?<!content-)side-?bar|foot(?!ball|age|note|wear|-?print)|"
     r"masthead|cookie|consent|gdpr|"
     r"newsletter|subscri|sign-?up|log-?in|regist(?:er|ration)|share(?!-?point)|sharing|social|sharedaddy|addthis|"
-    r"related|relacionad|recommend|recirc|promo|advert|ads?(?![a-z]|\d+[a-z])|adsense|sponsor|"
+    r"related|relacionad|recommend|recirc|advert|ads?(?![a-z]|\d+[a-z])|adsense|sponsor|"
     r"(?<!elementor-)(?<!wrapper-)(?<!ck-)widget(?!-(?:wrap|container|span|type))|toolbar|pagination(?!-(?:container|collection))|pager|paging|popup|modal|overlay|lightbox|outbrain|taboola|tag-?cloud|tag-?list|tags(?![a-z])|"
     r"byline|author-?(?:bio|box|info|card)|about-?(?:the-)?author|post-?meta|meta(?:data)?(?![a-z-])|entry-?meta|"
     r"rating|copyright|disclaimer|search(?!-?(?:results?(?!-header)|page|grid))|read-?(?:more|next)|more-?(?:from|news|stories|articles)|most-?(?:read|popular)|"
     r"popular|trending|jp-relatedposts|prev-?next|next-?prev|post-?nav|"
-    r"infobox-?ad|dropdown|drop-down|carousel|language-?(?:switch|select)|lang-?(?:switch|select)|user-?info|profile-card|"
+    r"infobox-?ad|language-?(?:switch|select)|lang-?(?:switch|select)|user-?info|profile-card|"
     r"page-?tools|vcard|catlinks|navbox|jump-?links|edit-?(?:link|page)|rellinks|sphinxsidebar|wy-nav|"
     r"toctree-wrapper|md-(?:sidebar|header|footer|source)|bd-(?:sidebar|header|footer)|reflist-?nav|kontakt-?form|"
     r"contact-?form|donat|spenden|hero-?nav|sitemap|site-?(?:header|footer|info|nav)|page-?(?:header|footer)|top-?bar|"
-    r"bottom-?bar|header-?(?:top|bar|nav)|utility|cta(?![a-z])|call-?to-?action|countdown|"
+    r"bottom-?bar|header-?(?:top|bar|nav)|utility|countdown|"
     r"(?<=^-)signature$|(?:post|user|message|forum)-?signature|user-?extras|last-?edit|(?:expand|shrink)-?link|actions(?![a-z])|poll(?![a-z])|survey|quiz-?promo)"
 )
 _COMMENTS = re.compile(
@@ -66,6 +66,7 @@ _COMMENTS = re.compile(
     r"discuss(?:ion)?(?![a-z])|(?:customer|product|user|guest)-?reviews?(?![a-z])|review-?(?:list|item|text|body|card)s?(?![a-z])|"
     r"kommentar|trackback|pingback|livefyre|fb-comments|guestbook|gaestebuch)"
 )
+_PROMOTED = re.compile(r"-(?:promo|drop-?down|carousel|cta(?![a-z])|call-?to-?action)")
 _CONTENT = re.compile(
     r"-(?:article-?(?:body|content|text|copy|main)|post-?(?:body|content|text|entry)|entry-?(?:content|text|body)?(?![a-z-])|"
     r"story-?(?:body|content|text)|body-?(?:content|text|copy)|main-?(?:content|text)|page-?content|content-?(?:body|main|text|article)|"
@@ -89,7 +90,7 @@ _UNIQUE = re.compile(r"__(?=\w{0,4}(?:\d|[a-z][A-Z]|[A-Z]{2}))\w{5}$")
 _STATE = re.compile(r"-(?:has|with|without|no|hide|show)-[a-z0-9]+")
 #: Elements that hold the content with all that is around it, whatever their class says.
 _WHOLE = frozenset(("html", "body", "main", "article"))
-_OF_WHOLE = ~(ASIDE_BY_CLASS | COMMENTS | OUT | HIDDEN)
+_OF_WHOLE = ~(ASIDE_BY_CLASS | PROMOTED | COMMENTS | OUT | HIDDEN)
 #: Attributes besides class and id that give hints.
 _OTHERS = frozenset(("role", "hidden", "style", "data-lang", "data-language", "itemprop"))
 _KNOWN: dict[str, int] = {}
@@ -98,6 +99,7 @@ _PATTERNS = (
     (_OUT, OUT),
     (_ASIDE, ASIDE_BY_CLASS),
     (_COMMENTS, COMMENTS),
+    (_PROMOTED, PROMOTED),
     (_CONTENT, CONTENT),
     (_WEAK, WEAK_CONTENT),
     (_CODED, CODED),

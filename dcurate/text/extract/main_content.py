@@ -15,13 +15,14 @@ from dcurate.text.extract.hints import (
     COMMENTS,
     CONTENT,
     FORM,
+    PROMOTED,
 )
 
 #: Blocks that are kept whole, and are worth their size.
 _APART = frozenset((CODE, TABLE, FORMULA))
 #: What is around the content; by its class or id.
-_AROUND = ASIDE | ASIDE_BY_CLASS | COMMENTS | CAPTION
-_BY_NAME = ASIDE_BY_CLASS | COMMENTS | CAPTION
+_AROUND = ASIDE | ASIDE_BY_CLASS | PROMOTED | COMMENTS | CAPTION
+_BY_NAME = ASIDE_BY_CLASS | PROMOTED | COMMENTS | CAPTION
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,8 @@ class ContentRules:
         aside: share of the page's worth above which an element stays that is around the content by its tag or role.
         aside_by_class: the same for an element that is around the content by its class or id.
         comments: the same for comments.
+        promoted: share of its text in links above which an element is left out that is named like an offer or a
+            carousel, which are the content of pages that are no articles.
         all_comments: share of the page's worth in all comments together above which they are posts of a thread.
         besides: worth besides comments from which on they are none.
         caption: the same for captions.
@@ -67,6 +70,7 @@ class ContentRules:
     aside: float = 0.6
     aside_by_class: float = 0.6
     comments: float = 0.5
+    promoted: float = 0.1
     all_comments: float = 0.6
     besides: int = 1_000
     caption: float = 0.2
@@ -162,8 +166,13 @@ def _entries(page: HtmlPage, text: Sequence[bool], rules: ContentRules) -> list[
 
 
 def _is_list(page: HtmlPage, text: Sequence[bool], kept: Sequence[bool], size: int, rules: ContentRules) -> bool:
-    """Return whether a page is a list: its text is very little of what is there, or what is there is among its text."""
+    """Return whether a page is a list: its text is very little of what is there, or what is there is among its text.
+
+    A page without text and title is none: it is a form, or says that it cannot be shown.
+    """
     blocks = page.blocks
+    if not any(text) and not any(block.level == 1 for block in blocks):
+        return False
     text_size = sum(block.size for block in compress(blocks, text))
     worth = sum(_worth_of(block, rules) for block in compress(blocks, text) if block.size >= rules.short)
     if worth < rules.no_text and text_size < rules.no_text_share * size:
@@ -210,6 +219,8 @@ def _without_surroundings(
     sums = _sums(worths)
     total = sums[-1] or 1
     kept_apart = _sums([block.kind in _APART for block in page.blocks])
+    sizes = _sums([block.size for block in page.blocks])
+    linked = _sums([block.linked for block in page.blocks])
     kept = [True] * len(page.blocks)
     firsts, ends = page.firsts, page.ends
     around = [node for node, hints in enumerate(hints_of_nodes) if hints & _AROUND]
@@ -226,6 +237,12 @@ def _without_surroundings(
             or (hints & ASIDE and share <= rules.aside)
             or (hints & ASIDE_BY_CLASS and not hints & CONTENT and share <= rules.aside_by_class)
             or (hints & COMMENTS and share <= rules.comments and not is_thread)
+            or (
+                hints & PROMOTED
+                and not hints & CONTENT
+                and share <= rules.aside_by_class
+                and (page.is_article or linked[end] - linked[first] > rules.promoted * (sizes[end] - sizes[first]))
+            )
         ):
             out = end
             kept[first:end] = [False] * (end - first)
