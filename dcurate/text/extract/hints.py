@@ -154,7 +154,7 @@ def _learned(names: str) -> int:
 def _learned_word(name: str) -> int:
     if len(_KNOWN_WORDS) >= _MOST_KNOWN:
         _KNOWN_WORDS.clear()
-    hints = _of_name(_words_of(name[:_LONGEST]))
+    hints = _of_name(name[:_LONGEST])
     if len(name) <= _LONGEST:
         _KNOWN_WORDS[name] = hints
     return hints
@@ -169,18 +169,20 @@ def _words_of(name: str) -> str:
         >>> _words_of("top-[var(--nav-height)]")
         ''
     """
-    if "[" in name:
-        return ""
-    words = "-" + _PLACE.sub("-", _UNIQUE.sub("", name)).lower()
-    return _STATE.sub("", words)
+    return "" if "[" in name else _STATE.sub("", _divided(_UNIQUE.sub("", name)))
+
+
+def _divided(name: str) -> str:
+    return "-" + _PLACE.sub("-", name).lower()
 
 
 def _of_name(name: str) -> int:
-    if not _ANY.search(name):
+    if not _ANY.search(_divided(name)):
         return 0
+    words = _words_of(name)
     hints = 0
     for pattern, hint in _PATTERNS:
-        if pattern.search(name):
+        if pattern.search(words):
             hints |= hint
     return hints
 

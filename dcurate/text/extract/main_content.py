@@ -109,7 +109,7 @@ def main_content(page: HtmlPage, rules: ContentRules = RULES) -> list[HtmlBlock]
         return []
     worths = _worths(blocks, rules)
     kept = _text(page, worths, rules)
-    if _worth(worths, kept) < rules.article:
+    if _worth(worths, kept) < (rules.no_text if page.is_article else rules.article):
         kept = _entries(page, kept, rules)
     if not page.is_article:
         _leave_out_repeated(page, kept, rules)
@@ -153,9 +153,9 @@ def _entries(page: HtmlPage, text: Sequence[bool], rules: ContentRules) -> list[
     sizes = [block.size for block in blocks]
     kept = _without_surroundings(page, sizes, rules, page.hints)
     sums = _sums([size if keep else 0 for size, keep in zip(sizes, kept, strict=True)])
-    for node, hints in enumerate(page.hints):
+    for node in [node for node, hints in enumerate(page.hints) if hints & CONTENT]:
         first, end = page.firsts[node], page.ends[node]
-        if hints & CONTENT and 2 * (sums[end] - sums[first]) > sums[-1]:
+        if 2 * (sums[end] - sums[first]) > sums[-1]:
             kept[:first] = [False] * first
             kept[end:] = [False] * (len(kept) - end)
             break
@@ -219,12 +219,14 @@ def _without_surroundings(
     sums = _sums(worths)
     total = sums[-1] or 1
     kept_apart = _sums([block.kind in _APART for block in page.blocks])
-    sizes = _sums([block.size for block in page.blocks])
-    linked = _sums([block.linked for block in page.blocks])
     kept = [True] * len(page.blocks)
     firsts, ends = page.firsts, page.ends
     around = [node for node, hints in enumerate(hints_of_nodes) if hints & _AROUND]
-    comments = 0 if page.is_article else _worth_of_comments(page, sums, hints_of_nodes)
+    commented = [node for node in around if hints_of_nodes[node] & COMMENTS]
+    promoted = not page.is_article and any(hints_of_nodes[node] & PROMOTED for node in around)
+    sizes = _sums([block.size for block in page.blocks]) if promoted else []
+    linked = _sums([block.linked for block in page.blocks]) if promoted else []
+    comments = 0 if page.is_article else _worth_within(page, sums, commented)
     is_thread = comments > rules.all_comments * total and total - comments < rules.besides
     out = 0  # the end of what was left out last
     for node in around:
@@ -249,10 +251,11 @@ def _without_surroundings(
     return kept
 
 
-def _worth_of_comments(page: HtmlPage, sums: Sequence[int], hints_of_nodes: Sequence[int]) -> int:
+def _worth_within(page: HtmlPage, sums: Sequence[int], nodes: Sequence[int]) -> int:
+    """Return the worth of the blocks within elements, each once."""
     worth = end = 0
-    for node, hints in enumerate(hints_of_nodes):
-        if hints & COMMENTS and page.ends[node] > end:
+    for node in nodes:
+        if page.ends[node] > end:
             end = page.ends[node]
             worth += sums[end] - sums[page.firsts[node]]
     return worth
@@ -341,14 +344,17 @@ def _leave_out_repeated(page: HtmlPage, kept: list[bool], rules: ContentRules) -
 
     What repeats a paragraph beside it, such as a refrain, stays; so does all of a page with code, whose texts repeat.
     """
-    blocks = page.blocks
-    if any(block.kind == CODE for block in compress(blocks, kept)):
-        return
     parents: dict[str, int] = {}
-    for place, block in compress(enumerate(blocks), list(kept)):
+    repeated = []
+    for place, block in compress(enumerate(page.blocks), kept):
+        if block.kind == CODE:
+            return
         if block.kind == PARAGRAPH and block.size >= rules.repeated and block.node >= 0:
             parent = page.parents[block.node]
-            kept[place] = parents.setdefault(block.text, parent) == parent
+            if parents.setdefault(block.text, parent) != parent:
+                repeated.append(place)
+    for place in repeated:
+        kept[place] = False
 
 
 def _leave_out_title(blocks: Sequence[HtmlBlock], kept: list[bool]) -> None:
