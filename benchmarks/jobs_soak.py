@@ -201,7 +201,8 @@ def observed(folder: Path, splits: int, bytes_each: int, rest_s: float = 0.0) ->
 
 
 def _look(driver: psutil.Process, scheduler: psutil.Process, output: Path) -> tuple[float, ...]:
-    ledger = sum(path.stat().st_size for path in output.rglob("*") if path.is_file())
+    records = output.with_name(f"{output.name}.dcurate")
+    ledger = sum(path.stat().st_size for path in records.rglob("*") if path.is_file())
     memory = (driver.memory_info().rss / MB, scheduler.memory_info().rss / MB)
     return time.monotonic(), *memory, driver.num_fds(), scheduler.num_fds(), ledger / MB
 
