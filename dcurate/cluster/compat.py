@@ -26,6 +26,7 @@ from typing import Any, cast
 import dask
 import distributed.protocol
 import distributed.utils
+from dask.utils import key_split
 from distributed import Client, Future, Nanny, Scheduler, SpecCluster, Status, Worker, as_completed
 from distributed._signals import wait_for_signals
 from distributed.collections import HeapSet
@@ -56,6 +57,8 @@ _HOLDS = "dcurate-retirement"
 ANSWER_S, SILENT_ANSWER_S = 10.0, 0.5
 #: Seconds between two looks at which workers are silent.
 _LOOK_S = 5.0
+#: Kinds of collections whose calls a span names, of which Dask keeps as many as there are calls.
+COLLECTIONS = 8
 #: Seconds between two calls of what is done while a result is fetched.
 _GATHER_S = 1.0
 
@@ -304,6 +307,18 @@ def shorten_message_logs(scheduler: Scheduler, address: str, length: int) -> Non
     stream = scheduler.stream_comms.get(address) or scheduler.client_comms.get(address)
     if stream is not None:
         stream.recent_message_log = deque(stream.recent_message_log, maxlen=length)
+
+
+def forget_calls(scheduler: Scheduler) -> None:
+    """Forget what Dask notes of each call and keeps: in its process the names of 100,000, in their span all of them.
+
+    Both are of some 600 bytes a call. Names of calls are split again when they are asked for.
+    """
+    key_split.cache_clear()
+    spans = scheduler.extensions.get("spans")
+    for span in () if spans is None else spans.spans.values():
+        if span.metadata is not None:
+            del span.metadata["collections"][COLLECTIONS:]
 
 
 class _NoDeadline:

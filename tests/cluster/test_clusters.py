@@ -8,16 +8,17 @@ from typing import Any
 import psutil
 import pytest
 from dask.system import CPU_COUNT
-from distributed import Nanny, SpecCluster, Status, Worker
+from dask.utils import key_split
+from distributed import Client, Nanny, Scheduler, SpecCluster, Status, Worker
 from distributed.diskutils import WorkSpace
 from distributed.system import MEMORY_LIMIT
 
 from dcurate import AttachedCluster, DaskExecutor, ElasticCluster, LocalCluster, Pipeline, ResourceError, RunError
-from dcurate.cluster import Kind, Shape, cuda
+from dcurate.cluster import Kind, Shape, compat, cuda
 from dcurate.cluster.nannies import GPU_PROCESSES, GPU_THREADS
 from dcurate.cluster.worker_info import worker_info
 from tests.conftest import ROOT, scheduler_and_workers, wait_until, workers_of
-from tests.stages import Numbers
+from tests.stages import Numbers, Sleep
 
 pytestmark = pytest.mark.cluster
 
@@ -159,3 +160,17 @@ def test_an_address_without_workers_says_how_to_start_some(tmp_path: Path) -> No
             match=f"none came within 2 seconds; start some with 'dask worker {address}",
         ):
             Pipeline("test", stages=[Numbers(2, 1)]).run(executor, observers=[])
+
+
+def test_a_scheduler_keeps_nothing_of_each_call(tmp_path: Path) -> None:
+    def kept(dask_scheduler: Scheduler) -> tuple[int, int]:
+        spans = dask_scheduler.extensions["spans"].spans.values()
+        calls = sum(len(span.metadata["collections"]) for span in spans if span.metadata is not None)
+        return key_split.cache_info().currsize, calls
+
+    with scheduler_and_workers(tmp_path, "--nworkers", "1") as address:
+        Pipeline("test", stages=[Numbers(60, 1), Sleep(0.1)]).run(DaskExecutor(cluster=address), observers=[])
+        with Client(address, set_as_default=False) as client:
+            names, calls = client.run_on_scheduler(kept)
+    assert names < 20
+    assert calls <= 2 * compat.COLLECTIONS

@@ -193,6 +193,7 @@ class SlotManager(SchedulerPlugin):
         self.ended = True
         _log.info("run %s: %s has ended", self.run, self.config.about)
         collection_limit.stop()
+        compat.forget_calls(self.scheduler)
         self._end_rewording()
         self.share.end()
         self._scaled.set()
@@ -423,6 +424,7 @@ class SlotManager(SchedulerPlugin):
                 checked_at = time.monotonic()
                 await self._check_workers()
                 self.router.offer_waiting()
+                compat.forget_calls(self.scheduler)
             if any(map(self.router.is_of_run, compat.unrunnable_keys(self.scheduler))):
                 for worker, record in list(self.workers.items()):
                     if record.ready and worker in self.scheduler.workers:
