@@ -324,7 +324,7 @@ def test_an_override_of_no_param_is_refused(write):
 
 
 def test_a_recipe_that_is_not_there_offers_the_bundled_ones(tmp_path):
-    with pytest.raises(PipelineError, match="no bundled recipe of that name; did you mean 'demo'"):
+    with pytest.raises(PipelineError, match="name of a bundled recipe; did you mean 'demo'"):
         load_recipe("dem")
     with pytest.raises(PipelineError, match="is a directory; name the recipe file in it"):
         load_recipe(tmp_path)

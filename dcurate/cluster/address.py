@@ -28,7 +28,7 @@ def read_scheduler_file(path: str, timeout_s: float) -> str:
     Examples:
         >>> read_scheduler_file("none.json", 0.0)
         Traceback (most recent call last):
-        dcurate.errors.RunError: there is no scheduler file 'none.json' after 0 seconds; start a scheduler with: ...
+        dcurate.errors.RunError: scheduler file 'none.json' is not there after 0 seconds; start a scheduler with: ...
     """
     end = time.monotonic() + timeout_s
     while True:

@@ -127,7 +127,7 @@ def test_a_command_that_fails_leaves_no_process_that_loads(tmp_path: Path) -> No
     command = [str(Path(sys.executable).with_name("dcurate")), "run", "no-such-recipe"]
     ended = subprocess.run(command, check=False, cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert ended.returncode == 2
-    assert "no recipe file" in ended.stderr
+    assert "neither a recipe file nor the name of a bundled recipe" in ended.stderr
     left = [one.cmdline() for one in psutil.process_iter() if _is_in(one, tmp_path)]
     assert not left
 

@@ -186,7 +186,7 @@ def test_a_reader_is_dcurates_unless_pandas_is_needed(tmp_path: Path) -> None:
     assert forms() == ["JsonlSource"]
     assert forms(read_kwargs={"engine": "pyarrow", "dtype_backend": "pyarrow", "encoding": "utf-8"}) == ["JsonlSource"]
     assert forms(read_kwargs={"nrows": 3}) == ["PartitionSource", "ForeignStage"]
-    with pytest.raises(dcurate.PipelineError, match="no argument of pandas.read_json"):
+    with pytest.raises(dcurate.PipelineError, match="not an argument of pandas.read_json"):
         forms(read_kwargs={"nosuch": 3})
     with pytest.raises(dcurate.PipelineError, match="lines=False is not supported"):
         forms(read_kwargs={"lines": False})
