@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -44,12 +44,23 @@ settings.load_profile("suite")
 EXAMPLES_FACTOR = int(os.environ.get("DCURATE_EXAMPLES_FACTOR", "1"))
 
 
+#: The part of the tests with Dask processes, from the end, that runs once the rest has ended: else the first process
+#: would be left with them, and the others would wait for it.
+LATE_CLUSTERS = 1 / 6
+
+
 def start_order(item: pytest.Item) -> int:
     """Return when a test begins: first those with Dask processes, then those with other programs, then the rest.
 
     The longest go first, so that no process is left with them at the end.
     """
     return 0 if item.get_closest_marker("cluster") else 1 if item.get_closest_marker("program") else 2
+
+
+def late_files(items: Sequence[pytest.Item]) -> set[str]:
+    """Return the files of the last tests with Dask processes."""
+    clusters = [file_of(item) for item in items if item.get_closest_marker("cluster")]
+    return set(clusters[len(clusters) - int(len(clusters) * LATE_CLUSTERS) :])
 
 
 def file_of(item: pytest.Item) -> str:
@@ -87,8 +98,8 @@ collect_ignore = ["cluster/fake_gpu", "cluster/on_dask_gateway.py"]
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Order and group the tests by their markers, and skip what needs a GPU where NVML finds none.
 
-    In parallel (``-n 3``) tests with Dask processes run one after the other, beside the rest; the others run file by
-    file.
+    In parallel (``-n 3``) tests with Dask processes run one after the other, beside the rest, and the last of them in a
+    second row, when the rest has ended; the others run file by file.
     """
     if unmarked := sorted({file_of(item) for item in items if needs_cluster_marker(item)}):
         raise pytest.UsageError(
@@ -99,9 +110,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if EXAMPLES_FACTOR != 1:
         multiply_examples(items, EXAMPLES_FACTOR)
     if config.pluginmanager.hasplugin("xdist"):
+        late = late_files(items)
+        items.sort(key=lambda item: file_of(item) in late)
         for item in items:
-            group = "cluster" if item.get_closest_marker("cluster") else file_of(item)
-            item.add_marker(pytest.mark.xdist_group(group))
+            row = "late cluster" if file_of(item) in late else "cluster"
+            item.add_marker(pytest.mark.xdist_group(row if item.get_closest_marker("cluster") else file_of(item)))
     if not gpus_here():
         for item in items:
             if item.get_closest_marker("gpu"):
