@@ -176,13 +176,17 @@ def made_after_deaths(folder: str, deaths: int) -> str:
     return "made"
 
 
-def test_a_result_whose_remaking_dies_with_its_worker_is_made_once_more(tmp_path: Path) -> None:
+def test_a_result_whose_remaking_dies_with_its_worker_is_made_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": 0}),
         LocalCluster(n_workers=2, gpus=False) as cluster,
     ):
         backend = object.__new__(DaskBackend)
         backend.client = cluster.client
+        monkeypatch.setattr(backend, "_meanwhile", lambda: None)  # there is no run whose events could be taken in
+        monkeypatch.setattr(compat, "_GATHER_S", 0.01)
         future = cluster.client.submit(made_after_deaths, str(tmp_path), 2, pure=False)
         assert backend._gather(future) == "made"  # type: ignore[comparison-overlap]
         assert len(list(tmp_path.iterdir())) == 3
