@@ -147,14 +147,14 @@ def main() -> None:
             lines,
         )
     )
-    found = {
+    outcome = {
         "rows": rows.num_rows,
         "bytes": rows.nbytes,
         "repeat": given.repeat,
         "cpu_s": figures,
         "start_cpu_s": starts,
     }
-    save(given.json, {"machine": machine(), "versions": versions("duckdb", "pandas", "pyarrow"), **found})
+    save(given.json, {"machine": machine(), "versions": versions("duckdb", "pandas", "pyarrow"), **outcome})
 
 
 if __name__ == "__main__":

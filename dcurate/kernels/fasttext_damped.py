@@ -201,7 +201,7 @@ def _cell(network: Network, feature: Scalar) -> Scalar:
 
 @njit(**INLINE)
 def _weigh(network: Network, counting: Any, span: tuple[Scalar, Scalar], times: Scalar, scratch: Any) -> Scalar:
-    """Count listed features, each so many times; returns by how much their weights grow."""
+    """Count listed features, each ``times`` times; returns by how much their weights grow."""
     (cells, turn), (listed, factors, count) = counting, scratch
     weights = np.float64(0)
     for place in range(span[0], span[1]):

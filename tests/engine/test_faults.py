@@ -185,7 +185,7 @@ def test_a_result_whose_remaking_dies_with_its_worker_is_made_once_more(
     ):
         backend = object.__new__(DaskBackend)
         backend.client = cluster.client
-        monkeypatch.setattr(backend, "_meanwhile", lambda: None)  # there is no run whose events could be taken in
+        monkeypatch.setattr(backend, "_meanwhile", lambda: None)  # the backend has no run, and so no events
         monkeypatch.setattr(compat, "_GATHER_S", 0.01)
         future = cluster.client.submit(made_after_deaths, str(tmp_path), 2, pure=False)
         assert backend._gather(future) == "made"  # type: ignore[comparison-overlap]

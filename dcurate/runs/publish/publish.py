@@ -84,7 +84,7 @@ def publish(
 
     Raises:
         DataError: the output has no finished run, or no files; or the folder holds other files.
-        PipelineError: ``target`` is not an address of a data set, or there is no such mode.
+        PipelineError: ``target`` is not an address of a data set, or the mode does not exist.
         ResourceError: the Hub cannot be reached or refuses, or ``huggingface_hub`` is not installed.
 
     Examples:

@@ -38,7 +38,7 @@ class ContentRules:
         aside_by_class: the same for an element that is around the content by its class or id.
         comments: the same for comments.
         promoted: share of its text in links above which an element is left out that is named like an offer or a
-            carousel, which are the content of pages that are no articles.
+            carousel, which are the content of pages that are not articles.
         all_comments: share of the page's worth in all comments together above which they are posts of a thread.
         besides: worth besides comments from which on they are none.
         caption: the same for captions.
@@ -53,11 +53,11 @@ class ContentRules:
         least_unlinked: share of the content's worth that must stay when elements of links are left out; else all stay.
         least_unlisted: the same for lists of other pages.
         last: size below which a text at the end is left out.
-        article: worth of a text from which on a page is no list of entries.
+        article: worth of a text from which on a page is not a list of entries.
         least_entries: least size of the entries of a list.
         no_text: worth below which a text may be none.
         no_text_share: share of a list in such a text below which it is a list.
-        text_share: share of a list in its text above which it is no list.
+        text_share: share of a list in its text above which it is not a list.
         little_text: share of a list in the worth of its text below which it is a list.
         among: share of a list that is between the first and the last block of its text from which on it is a list.
         repeated: size from which on a paragraph that repeats one of another element is left out.
@@ -168,7 +168,7 @@ def _entries(page: HtmlPage, text: Sequence[bool], rules: ContentRules) -> list[
 def _is_list(page: HtmlPage, text: Sequence[bool], kept: Sequence[bool], size: int, rules: ContentRules) -> bool:
     """Return whether a page is a list: its text is very little of what is there, or what is there is among its text.
 
-    A page without text and title is none: it is a form, or says that it cannot be shown.
+    A page without text and title is not a list: it is a form, or says that it cannot be shown.
     """
     blocks = page.blocks
     if not any(text) and not any(block.level == 1 for block in blocks):
