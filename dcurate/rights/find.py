@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from dcurate.core.kernels import Kernels
 from dcurate.core.stage import ProcessingStage, Spec, WorkerMetadata
 from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.columns import column_of, optional_values, with_texts_each
@@ -14,6 +15,7 @@ from dcurate.frames.document import DocumentBatch
 from dcurate.frames.text import encodable
 from dcurate.io.files import is_names
 from dcurate.isolate.errors import MediaFault
+from dcurate.kernels.rights_tags import KERNELS
 from dcurate.media.contents import contents, recordings_of
 from dcurate.media.refs import REF, has_bytes, quarantined, with_columns
 from dcurate.media.rows import row_refs
@@ -160,6 +162,9 @@ class FindRights(ProcessingStage[DocumentBatch, DocumentBatch]):
         if self.robots_path is not None:
             settings["robots_path"] = robots_version(self.robots_path, self.storage_options)
         return settings
+
+    def kernels(self) -> Sequence[Kernels]:
+        return (KERNELS,)
 
     def inputs(self) -> Spec:
         return ["data"], []

@@ -10,6 +10,7 @@ from dcurate.rights.markup import rights_tags
 from dcurate.rights.signals import RightsSignals, of_page
 from dcurate.text.extract.charset import decoded
 from dcurate.text.extract.tags import PageTags, scan_tags
+from tests.growth import assert_linear, followed, patterns
 
 _PIECES = st.lists(
     st.sampled_from(
@@ -45,6 +46,12 @@ _PIECES = st.lists(
                 "\u0416",
                 "<sextarea>",
                 "<bink>",
+                "<linka rel=license>",
+                "<link rel='",
+                "<meta name=rob",
+                "<a title='licence > ",
+                '<meta content="',
+                "<!-->",
             ),
         ]
     ),
@@ -78,3 +85,17 @@ def test_pages_are_read_in_their_encoding(encoding: str) -> None:
 @given(st.binary(max_size=200), st.sampled_from([None, "utf-8", "no such charset", "utf-16", "idna"]))
 def test_any_bytes_are_read(page: bytes, charset: str | None) -> None:
     rights_tags(b"<meta name=robots content='" + page + b"'><a rel=license href=" + page, charset)
+
+
+def test_time_grows_with_the_page() -> None:
+    tokens = ["<link a ", "<meta a ", "<a icense ", "<a b ", "<script ", "<!-- ", "</script ", "<base ", "x='", '="']
+    closed = [lambda length, pattern=pattern: f"{pattern(length)}>" for pattern in patterns(tokens, tokens[:3])]
+    assert_linear(rights_tags, [*closed, followed("<meta robots ", ">")])
+
+
+@pytest.mark.parametrize("agent", ["x", "CCBot", "caf\u00e9 bot"])
+def test_the_name_of_a_crawler_is_found_in_any_case(agent: str) -> None:
+    tags = rights_tags(
+        f"<meta name='{agent.upper()}' content=noai><meta name=zzz content=noai>".encode(), "utf-8", agent
+    )
+    assert [name for name in tags.metas if name != "zzz"] == [agent.lower()]
