@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
+import re
 import struct
 import zlib
 from collections.abc import Iterator
+from itertools import islice
 from typing import Literal, NamedTuple
 
 BlockKind = Literal["exif", "photoshop", "iptc", "xmp", "jumbf", "text"]
@@ -21,6 +25,8 @@ _RIFF_INFO = {b"ICOP": "Copyright", b"IART": "Artist"}
 #: The extended type of a box that holds a C2PA manifest store.
 _C2PA_UUID = bytes.fromhex("d8fec3d61b0e483c92975828877ec481")
 #: Boxes that hold others, on the way to a notice of copyright.
+_C2PA_GIF = b"\x0bC2PA_GIF\x01\0\0"
+_C2PA_SVG = re.compile(rb"<c2pa:manifest\s{0,9}>([A-Za-z0-9+/=\s]{0,9999999}+)</")
 _PARENTS = (b"moov", b"udta", b"meta", b"ilst")
 _NOTICES = (b"cprt", b"\xa9cpy")
 
@@ -46,7 +52,7 @@ class BlockError(ValueError):
 
 
 def blocks_of(file: bytes) -> Iterator[MetadataBlock]:
-    r"""Yield the blocks of metadata of a JPEG, PNG, RIFF (WebP, WAV, AVI), TIFF or ISO media file; none of others.
+    r"""Yield the blocks of metadata of a JPEG, PNG, GIF, SVG, RIFF (WebP, WAV, AVI), TIFF or ISO media file.
 
     Lengths that do not fit the file end the search. Time and memory are linear in the size of the file.
 
@@ -67,6 +73,11 @@ def blocks_of(file: bytes) -> Iterator[MetadataBlock]:
         yield MetadataBlock("exif", file)
     elif file[4:8] in (b"ftyp", b"JXL "):
         yield from _boxes(file)
+    elif file.startswith((b"GIF87a", b"GIF89a")):
+        yield from _gif(file)
+    elif b"<svg" in file[:4096]:
+        for match in islice(_C2PA_SVG.finditer(file), _MOST_PACKED):
+            yield MetadataBlock("jumbf", _from_base64(match[1]), start=match.start())
 
 
 def _jpeg(file: bytes) -> Iterator[MetadataBlock]:
@@ -211,6 +222,40 @@ def _boxes(file: bytes) -> Iterator[MetadataBlock]:
             at += size
         else:  # its boxes come next; in MP4, ``meta`` has version and flags before them
             at = content + 4 * (kind == b"meta" and file[content + 4 : content + 8] != b"hdlr")
+
+
+def _gif(file: bytes) -> Iterator[MetadataBlock]:
+    """The C2PA manifest store of a GIF file, in an application extension."""
+    at = 13 + _palette(file[10:11])
+    for _ in range(_MOST):
+        kind, label = file[at : at + 1], file[at + 1 : at + 2]
+        if kind == b"," and at + 10 <= len(file):  # a picture: its place and size, colours, and the size of codes
+            start, end = 0, at + 11 + _palette(file[at + 9 : at + 10])
+        elif kind == b"!":
+            start = at + 2 + len(_C2PA_GIF) if label == b"\xff" and file.startswith(_C2PA_GIF, at + 2) else 0
+            end = start or at + 2
+        else:
+            return
+        pieces = []
+        while end < len(file) and file[end]:
+            if start:
+                pieces.append(file[end + 1 : end + 1 + file[end]])
+            end += 1 + file[end]
+        if start:
+            yield MetadataBlock("jumbf", b"".join(pieces), start=at)
+        at = end + 1
+
+
+def _palette(flags: bytes) -> int:
+    """The size of a table of colours in GIF."""
+    return 3 << (flags[0] & 7) + 1 if flags and flags[0] & 0x80 else 0
+
+
+def _from_base64(text: bytes) -> bytes:
+    try:
+        return base64.b64decode(text)
+    except binascii.Error as error:
+        raise BlockError(f"a C2PA manifest is not base64 ({error})") from error
 
 
 def _notice(content: bytes) -> bytes:

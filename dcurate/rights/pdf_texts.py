@@ -1,4 +1,4 @@
-"""Metadata of PDF files: compressed XMP, and texts of the document information."""
+"""Metadata of PDF files: compressed XMP, C2PA manifests, and texts of the document information."""
 
 from __future__ import annotations
 
@@ -12,6 +12,11 @@ from dcurate.rights.blocks import MetadataBlock, unpacked
 _MOST, _LARGEST, _LARGEST_INFO = 4, 2**20, 2**16
 _METADATA = re.compile(rb"/Type\s{0,9}/Metadata\b")
 _INFO = re.compile(rb"/Info\s{1,9}(\d{1,10})\s{1,9}(\d{1,5})\s{1,9}R\b")
+#: The file specification of a C2PA manifest store, and the stream that it refers to.
+_MANIFEST, _EMBEDDED = (
+    b"/C2PA_Manifest",
+    re.compile(rb"/EF\s{0,9}<<[^>]{0,99}?/U?F\s{1,9}(\d{1,10})\s{1,9}(\d{1,5})\s{1,9}R\b"),
+)
 #: Entries of the document information: Author is of ISO 32000; the others are what writers add.
 _ENTRY = re.compile(
     rb"/(Author|Copyright|Rights|License)\s{0,9}(?:\(((?:[^\\()]|\\.){0,2000}+)\)|<([0-9A-Fa-f\s]{0,8000}+)>)",
@@ -22,7 +27,7 @@ _LETTERS = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"b": b"\b", b"f": b"\f"}
 
 
 def pdf_blocks(file: bytes) -> Iterator[MetadataBlock]:
-    r"""Yield XMP that a PDF file compresses, and the texts of its document information that say something about rights.
+    r"""Yield XMP that a PDF file compresses, its C2PA manifests, and what its document information says about rights.
 
     What is in object streams, or encrypted, is not read.
 
@@ -38,18 +43,44 @@ def pdf_blocks(file: bytes) -> Iterator[MetadataBlock]:
         return
     for match in islice(_METADATA.finditer(file), _MOST):
         begin = file.rfind(b"obj", max(0, match.start() - 1024), match.start())
-        stream = file.find(b"stream", match.end(), match.end() + 1024)
-        if begin >= 0 and stream >= 0 and b"FlateDecode" in file[begin:stream]:
-            start = stream + 6 + (2 if file[stream + 6 : stream + 8] == b"\r\n" else 1)
+        start, packed = _stream(file, begin, match.end())
+        if begin >= 0 and packed:
             yield MetadataBlock("xmp", unpacked(file[start : start + _LARGEST]), start=len(file))
     if b"/Encrypt" in file:
         return
+    yield from _manifests(file)
     for match in list(islice(_INFO.finditer(file), _MOST)):
         at = _object_at(file, b"%b %b obj" % match.groups())
         if at is not None:
             end = file.find(b"endobj", at, at + _LARGEST_INFO)
             for entry in _ENTRY.finditer(file, at, end if end >= 0 else at + _LARGEST_INFO):
                 yield MetadataBlock("text", _text(entry[2], entry[3]), f"PDF {entry[1].decode()}")
+
+
+def _stream(file: bytes, begin: int, at: int) -> tuple[int, bool]:
+    """Where the stream of an object begins, or -1, and whether it is compressed."""
+    stream = file.find(b"stream", at, at + 1024)
+    if stream < 0:
+        return -1, False
+    start = stream + 6 + (2 if file[stream + 6 : stream + 8] == b"\r\n" else 1)
+    return start, b"FlateDecode" in file[begin:stream]
+
+
+def _manifests(file: bytes) -> Iterator[MetadataBlock]:
+    """The C2PA manifest stores that are embedded, each once, the last first."""
+    seen, at = set[int](), len(file)
+    for _ in range(_MOST):
+        at = file.rfind(_MANIFEST, 0, at)
+        begin = file.rfind(b"obj", max(0, at - 1024), at) if at >= 0 else -1
+        named = _EMBEDDED.search(file, begin, at + 1024) if begin >= 0 else None
+        place = _object_at(file, b"%b %b obj" % named.groups()) if named else None
+        start, packed = (-1, False) if place is None else _stream(file, place, place)
+        if start >= 0 and start not in seen:
+            seen.add(start)
+            store = unpacked(file[start : start + _LARGEST]) if packed else file[start:]
+            yield MetadataBlock("jumbf", store[: int.from_bytes(store[:4], "big")], start=start)
+        if at < 0:
+            return
 
 
 def _object_at(file: bytes, head: bytes) -> int | None:

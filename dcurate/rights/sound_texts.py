@@ -1,13 +1,16 @@
-"""Notices of copyright in sounds: ID3 in MP3, and Vorbis comments in FLAC, Ogg Vorbis and Opus."""
+"""Notices and C2PA manifests in sounds: ID3 in MP3 and FLAC, Vorbis comments in FLAC, Ogg Vorbis and Opus."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from dcurate.rights.blocks import MetadataBlock
 
 #: Frames of ID3v2 that are read (https://id3.org/id3v2.4.0-frames): texts, and addresses.
 _TEXTS, _ADDRESSES = {b"TCOP": "ID3 Copyright", b"TPE1": "ID3 Artist"}, {b"WCOP": "ID3 Copyright"}
+#: What the frame of a C2PA manifest store begins with, after its encoding.
+_MANIFEST = re.compile(rb"application/(?:x-)?c2pa(?:-manifest-store)?\0")
 #: Names of Vorbis comments that are read (https://wiki.xiph.org/VorbisComment).
 _COMMENTS = {"copyright": "Copyright", "license": "License", "artist": "Artist", "rights": "Rights"}
 #: Frames, blocks or comments that are visited, bytes of a text, and how far into an Ogg file comments begin.
@@ -17,16 +20,18 @@ _ENCODINGS = ("latin-1", "utf-16", "utf-16-be", "utf-8")
 
 
 def sound_texts(file: bytes) -> Iterator[MetadataBlock]:
-    r"""Yield the notices of copyright in a sound, in UTF-8; nothing of other files.
+    r"""Yield the notices of copyright in a sound, in UTF-8, and its C2PA manifests; nothing of other files.
 
     Examples:
         >>> list(sound_texts(b"ID3\4\0\0\0\0\0\x10TCOP\0\0\0\6\0\0\0A. B\0"))
         [MetadataBlock(kind='text', data=b'A. B', name='ID3 Copyright', start=0)]
     """
+    begin = 0
     if file.startswith(b"ID3"):
-        yield from _id3(file)
-    elif file.startswith(b"fLaC"):
-        at = 4
+        begin = 10 + _synchsafe(file[6:10])
+        yield from _id3(file, begin)
+    if file.startswith(b"fLaC", begin):
+        at = begin + 4
         for _ in range(_MOST):
             if at + 4 > len(file):
                 return
@@ -43,8 +48,8 @@ def sound_texts(file: bytes) -> Iterator[MetadataBlock]:
                 yield from _comments(file[at + len(mark) : at + len(mark) + _FAR])
 
 
-def _id3(file: bytes) -> Iterator[MetadataBlock]:
-    version, flags, end = file[3:4], file[5:6], 10 + _synchsafe(file[6:10])
+def _id3(file: bytes, end: int) -> Iterator[MetadataBlock]:
+    version, flags = file[3:4], file[5:6]
     if version not in (b"\3", b"\4") or flags[0] & 0xC0:  # unsynchronised, or with an extended header
         return
     at = 10
@@ -59,6 +64,10 @@ def _id3(file: bytes) -> Iterator[MetadataBlock]:
             yield MetadataBlock("text", text.rstrip("\0").encode(), _TEXTS[kind])
         elif kind in _ADDRESSES:
             yield MetadataBlock("text", value, _ADDRESSES[kind])
+        elif kind == b"GEOB" and _MANIFEST.match(value, 1):
+            store = value.find(b"jumb", 1) - 4  # after a file name and a description
+            if store > 0:
+                yield MetadataBlock("jumbf", file[at + 10 + store : at + 10 + size], start=at)
         at += 10 + size
 
 

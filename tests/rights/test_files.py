@@ -117,6 +117,24 @@ def test_assertions_on_training_are_read_from_signed_pictures(kind: str) -> None
     assert row["rights_signals"] == ["file C2PA: cawg.ai_training notAllowed -> train=no"]
 
 
+@pytest.mark.parametrize("kind", ["GIF", "SVG", "MP3", "FLAC", "PDF"])
+def test_assertions_on_training_are_read_from_other_signed_files(kind: str) -> None:
+    if kind in ("MP3", "FLAC"):
+        file, media_type = sound(kind.lower()), f"audio/{kind.lower()}"
+    elif kind == "PDF":
+        file, media_type = pdf("Ann"), "application/pdf"
+    elif kind == "SVG":
+        file, media_type = b"<svg xmlns='http://www.w3.org/2000/svg' width='9' height='9'></svg>", "image/svg+xml"
+    else:
+        file, media_type = picture("GIF", 300), "image/gif"
+    file = signed(file, media_type, {"cawg.ai_training": {"use": "notAllowed"}})
+    row = rights(file)
+    assert (row["rights_train"], row["rights_search"]) == (False, None)
+    assert "file C2PA: cawg.ai_training notAllowed -> train=no" in row["rights_signals"]
+    for end in range(0, len(file), len(file) // 50):
+        rights(file[:end])
+
+
 @pytest.mark.parametrize(
     ("entries", "train"),
     [
@@ -160,19 +178,23 @@ def test_xmp_that_pdf_compresses_is_read() -> None:
     assert rights(pdf("A", head.encode() + packed + b"\nendstream\nendobj\n"))["rights_train"] is False
 
 
-@pytest.mark.parametrize("kind", ["mp3", "flac", "ogg", "mp4", "mov", "wav"])
-def test_notices_in_sounds_and_films_are_read(kind: str) -> None:
+def sound(kind: str, notice: str = "") -> bytes:
     file = io.BytesIO()
     codec = {"mp3": "mp3", "flac": "flac", "ogg": "libopus", "wav": "pcm_s16le"}.get(kind, "aac")
     with av.open(file, "w", kind) as container:
-        container.metadata["copyright"] = f"A. Bee {LICENCE}" if kind != "wav" else "A. Bee"
+        container.metadata["copyright"] = notice
         stream = container.add_stream(codec, rate=48_000)
         assert isinstance(stream, av.AudioStream)
         frame = av.AudioFrame.from_ndarray(np.zeros((1, 4800), np.int16), "s16", "mono")
         frame.sample_rate = 48_000
         for part in (frame, None):
             container.mux(stream.encode(part))
-    row = rights(file.getvalue())
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("kind", ["mp3", "flac", "ogg", "mp4", "mov", "wav"])
+def test_notices_in_sounds_and_films_are_read(kind: str) -> None:
+    row = rights(sound(kind, f"A. Bee {LICENCE}" if kind != "wav" else "A. Bee"))
     if kind == "wav":
         assert row["rights_signals"] == ["file text: RIFF Copyright A. Bee"]
     else:
@@ -251,6 +273,11 @@ HEADS = [
     b"ID3\4\0\0\0\0\x7f\x7fTCOP",
     b"fLaC\4\0\0\x20",
     b"OggSOpusTags",
+    b"GIF89a\1\0\1\0\0\0\0!\xff\x0bC2PA_GIF\1\0\0",
+    b"GIF89a\1\0\1\0\xf7\0\0,",
+    b"<svg><c2pa:manifest>AAA",
+    b"ID3\4\0\0\0\0\x7f\x7fGEOB\0\0\0\x40\0\0\3application/c2pa\0",
+    b"%PDF-1.7 2 0 obj /C2PA_Manifest /EF<</F 1 0 R>> 1 0 obj stream\n",
 ]
 
 
@@ -273,6 +300,10 @@ PIECES = {
     "metadata": (b"%PDF-1.7", b"obj/Type/Metadata/FlateDecode stream\n" + zlib.compress(b"a" * 10**6)[:960]),
     "information": (b"%PDF-1.7", b"/Info 1 0 R 11 0 obj/Author(\\("),
     "frames": (b"ID3\4\0\0\x7f\x7f\x7f\x7f", b"TCOP\0\0\0\0\0\0"),
+    "comments": (b"GIF89a\1\0\1\0\0\0\0", b"!\xfe\1a\0"),
+    "manifests in GIF": (b"GIF89a\1\0\1\0\0\0\0", b"!\xff\x0bC2PA_GIF\1\0\0\1a\0"),
+    "manifests in SVG": (b"<svg>", b"<c2pa:manifest>AAA"),
+    "manifests in PDF": (b"%PDF-1.7", b"1 0 obj /C2PA_Manifest /EF<</F 1 0 R>> obj stream\n\0\0\0\xff"),
     "jumbf": (b"\0\0\0\x08ftyp", b"\0\0\0\x0bjumbjum"),
     "tiff": (TIFF, b"8BIM\x04\x04\0\0\0\0\0\0"),
 }
