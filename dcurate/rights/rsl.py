@@ -14,8 +14,14 @@ from dcurate.rights.xml import XmlError, read_xml
 _NAMESPACE = "https://rslstandard.org/rsl"
 #: Characters of a document that are read; those of sites have a few thousand.
 LARGEST_RSL = 2**20
-#: The words for uses that cover each use, from the narrowest to the widest.
-_COVERS: Mapping[Use, tuple[str, ...]] = {"train": ("ai-train", "ai-all", "all"), "search": ("search", "all")}
+#: The words for uses that cover each use; "train-ai" and "train-genai" are those of the drafts of 2025.
+_COVERS: Mapping[Use, frozenset[str]] = {
+    "train": frozenset(("ai-train", "ai-all", "all", "train-ai", "train-genai")),
+    "search": frozenset(("search", "all")),
+}
+#: Words for uses that are neither training nor search.
+_OTHERS = frozenset(("ai-input", "ai-index"))
+_KNOWN = _OTHERS.union(*_COVERS.values())
 #: Payments that ask for no agreement before the use.
 _WITHOUT_AGREEMENT = ("free", "attribution", "")
 
@@ -52,7 +58,8 @@ def rsl_statements(text: str, url: str, *, embedded: bool = False) -> list[State
 
     The narrowest pattern that matches and names a use decides; prohibition counts before permission. If uses are
     permitted by name, others are not. Uses that ask for a payment other than attribution, for a licence from a server,
-    for a report, or that are for some users or countries only, are not licensed.
+    for a report, or that are for some users or countries only, are not licensed; nor are those beside a prohibition
+    that is not understood.
 
     Args:
         text: the document.
@@ -87,7 +94,7 @@ def _said(contents: list[_Content], use: Use) -> Statement | None:
 
 
 def _verdict(content: _Content, use: Use) -> _Verdict:
-    words = set(_COVERS[use])
+    words = _COVERS[use]
     verdicts = []
     for terms in content.licenses:
         permitted = terms.permits.get("usage")
@@ -106,6 +113,8 @@ def _asked(terms: _License, content: _Content) -> str:
     for kind in ("user", "geo"):
         if kind in terms.permits or kind in terms.prohibits:
             return f"for some by {kind}"
+    if terms.prohibits.get("usage", set()) - _KNOWN:
+        return "prohibits what is not understood"
     if terms.payment not in _WITHOUT_AGREEMENT:
         return f"payment {terms.payment}"
     return "licence of a server" if content.server else "report" if terms.reporting else ""

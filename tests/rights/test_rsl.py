@@ -53,6 +53,12 @@ PAID = '<payment type="{}"><amount currency="USD">0.015</amount></payment>'
         (document(content(permits("all"), more=' server="https://example.com/olp"')), (False, False)),
         (document(content(permits("all") + '<reporting type="audit" profile="https://a.org"/>')), (False, False)),
         (document(content(permits("search, ai-train"))), (True, True)),
+        # the words of the drafts of 2025, which templates for sites have
+        (document(content(prohibits("train-ai"))), (False, True)),
+        (document(content(prohibits("train-genai"))), (False, True)),
+        (document(content(permits("train-ai"))), (True, False)),
+        (document(content(prohibits("ai-summary-of-2031"))), (False, False)),
+        (document(content(prohibits("ai-index ai-input"))), (True, True)),
         # section 3.1.2: the narrower pattern counts
         (
             document(content(permits("all")), content(prohibits("ai-train"), url="/articles/")),
