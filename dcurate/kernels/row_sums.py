@@ -19,9 +19,11 @@ Floats = npt.NDArray[np.float32]
 AHEAD = 32
 #: Numbers of 32 bits in a line of the CPU's cache.
 _LINE = 16
+#: How many columns of short rows are added in one pass.
+_EIGHT = 8
 #: It is asked for to be read, to stay in all caches, and as data.
 _READ, _KEEP, _DATA = 0, 3, 1
-_I, _II, _III, _IV, _V, _VI, _VII = (np.uint64(step) for step in range(1, 8))
+_O, _I, _II, _III, _IV, _V, _VI, _VII = (np.uint64(step) for step in range(8))
 
 
 def _prefetch(_: Any, array: Any, place: Any) -> tuple[Any, Any]:
@@ -60,9 +62,7 @@ def _factor(factors: Floats | None, place: Scalar) -> Scalar:
 
 @njit(**INLINE)
 def add_rows(rows: Floats, listed: Places, factors: Floats | None, total: Floats) -> None:
-    """Add rows to a sum, eight columns at a time: each pass holds its sums in registers.
-
-    Rows that are longer than a few numbers are loaded `AHEAD` places before they are read.
+    """Add rows to a sum. Rows that are longer than a few numbers are loaded `AHEAD` places before they are read.
 
     Args:
         rows: a matrix.
@@ -70,45 +70,64 @@ def add_rows(rows: Floats, listed: Places, factors: Floats | None, total: Floats
         factors: what each of these is multiplied by; None for 1.
         total: the sum.
     """
-    blocks = total.size // 8
-    size = np.int64(AHEAD) if blocks > 0 else max(np.int64(listed.size), np.int64(1))
-    if blocks > 0:
+    if total.size >= _EIGHT:
         for place in range(min(AHEAD, listed.size)):
             _prefetch_row(rows, listed[place])
-    for first in range(0, listed.size, size):
-        last = min(first + size, np.int64(listed.size))
-        for block in range(blocks):
+    if total.size >= _LINE:
+        _add_long_rows(rows, listed, factors, total)
+    elif total.size >= _EIGHT:
+        for first in range(0, listed.size, AHEAD):  # few at a time, as each is read more than once
+            _add_short_rows(rows, listed, factors, total, (first, min(first + AHEAD, listed.size)))
+    else:
+        _add_short_rows(rows, listed, factors, total, (0, listed.size))
+
+
+@njit(**INLINE)
+def _add_long_rows(rows: Floats, listed: Places, factors: Floats | None, total: Floats) -> None:
+    """Add rows one after the other: the sum stays in the CPU's cache."""
+    for place in range(listed.size):
+        _prefetch_row(rows, listed[min(place + AHEAD, listed.size - 1)])
+        row, factor = np.uint64(listed[place]), _factor(factors, place)
+        for step in range(total.size):
+            total[step] += factor * rows[row, step]
+
+
+@njit(**INLINE)
+def _add_short_rows(
+    rows: Floats, listed: Places, factors: Floats | None, total: Floats, span: tuple[Scalar, Scalar]
+) -> None:
+    """Add some rows of up to `_LINE` numbers, a few columns at a time: each pass holds its sums in registers."""
+    first, last = span
+    done = 0
+    if total.size >= _EIGHT:
+        a, b, c, d, e, f, g, h = total[0], total[1], total[2], total[3], total[4], total[5], total[6], total[7]
+        for place in range(first, last):
+            _prefetch_row(rows, listed[min(place + AHEAD, listed.size - 1)])
             # Indices that cannot be negative are not checked for it.
-            at = np.uint64(8 * block)
-            a, b, c, d = total[at], total[at + _I], total[at + _II], total[at + _III]
-            e, f, g, h = total[at + _IV], total[at + _V], total[at + _VI], total[at + _VII]
-            for place in range(first, last):
-                if block == 0:
-                    _prefetch_row(rows, listed[min(place + AHEAD, listed.size - 1)])
-                row, factor = np.uint64(listed[place]), _factor(factors, place)
-                a += factor * rows[row, at]
-                b += factor * rows[row, at + _I]
-                c += factor * rows[row, at + _II]
-                d += factor * rows[row, at + _III]
-                e += factor * rows[row, at + _IV]
-                f += factor * rows[row, at + _V]
-                g += factor * rows[row, at + _VI]
-                h += factor * rows[row, at + _VII]
-            for step, part in enumerate((a, b, c, d, e, f, g, h)):
-                total[8 * block + step] = part
-        done = 8 * blocks
-        while done + 2 <= total.size:
-            a, b = total[done], total[done + 1]
-            at = np.uint64(done)
-            for place in range(first, last):
-                row, factor = np.uint64(listed[place]), _factor(factors, place)
-                a += factor * rows[row, at]
-                b += factor * rows[row, at + _I]
-            total[done] = a
-            total[done + 1] = b
-            done += 2
-        for step in range(done, total.size):
-            a = total[step]
-            for place in range(first, last):
-                a += _factor(factors, place) * rows[np.uint64(listed[place]), np.uint64(step)]
-            total[step] = a
+            row, factor = np.uint64(listed[place]), _factor(factors, place)
+            a += factor * rows[row, _O]
+            b += factor * rows[row, _I]
+            c += factor * rows[row, _II]
+            d += factor * rows[row, _III]
+            e += factor * rows[row, _IV]
+            f += factor * rows[row, _V]
+            g += factor * rows[row, _VI]
+            h += factor * rows[row, _VII]
+        for step, part in enumerate((a, b, c, d, e, f, g, h)):
+            total[step] = part
+        done = _EIGHT
+    while done + 2 <= total.size:
+        a, b = total[done], total[done + 1]
+        at = np.uint64(done)
+        for place in range(first, last):
+            row, factor = np.uint64(listed[place]), _factor(factors, place)
+            a += factor * rows[row, at]
+            b += factor * rows[row, at + _I]
+        total[done] = a
+        total[done + 1] = b
+        done += 2
+    for step in range(done, total.size):
+        a = total[step]
+        for place in range(first, last):
+            a += _factor(factors, place) * rows[np.uint64(listed[place]), np.uint64(step)]
+        total[step] = a
