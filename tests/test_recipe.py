@@ -1,6 +1,6 @@
 import re
 import string
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import dcurate
 import dcurate.text
-from dcurate import PipelineError
+from dcurate import PipelineError, StageSpec
 from dcurate.recipe import BUNDLED, bundled_recipes, load_recipe, parse_setting
 from dcurate.text import presets
 
@@ -174,6 +174,13 @@ def test_with_changes_what_with_changes(stages):
     )
     assert (keep.name, keep.resources.cpus, keep.batch_size, keep.num_workers()) == ("mine", 2.0, 4, 3)
     assert [stage.batch_size for stage in pair.decompose_and_apply_with()] == [1, 8]
+
+
+@pytest.mark.parametrize("setting", fields(StageSpec), ids=lambda setting: setting.name)
+def test_with_takes_each_setting_of_a_stage_that_python_takes(stages, setting):
+    value = {"ignore_failures": True, "gpu_optional": True}.get(setting.name, 2)
+    [stage] = stages(f"  - recipe_stages:Fussy:\n    with: {{{setting.name}: {str(value).lower()}}}")
+    assert getattr(stage.spec, setting.name) == value
 
 
 def test_numbers_may_be_written_with_an_exponent(stages):

@@ -11,7 +11,7 @@ import importlib
 import importlib.util
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dis import opmap
 from functools import cache
 from pathlib import Path
@@ -194,16 +194,31 @@ def announces(name: str) -> bool:
     """Whether ``module:name`` is public in a module that an installed package announces, which is imported to see it.
 
     Raises:
-        PipelineError: the module cannot be imported.
+        PipelineError: the module cannot be imported, or lacks the name although its ``__all__`` has it.
 
     Examples:
         >>> announces("os:system")
         False
     """
     module, _, attribute = name.partition(":")
-    if module not in announced_modules():
+    if attribute not in announced_names(module):
         return False
-    return attribute in getattr(_imported(module), "__all__", ())
+    if not hasattr(_imported(module), attribute):
+        raise PipelineError(f"module {module!r} has no {attribute!r}, though its __all__ names it; import it there")
+    return True
+
+
+def announced_names(module: str) -> Sequence[str]:
+    """The public names of a module that an installed package announces, which is imported; none of another module.
+
+    Raises:
+        PipelineError: the module cannot be imported.
+
+    Examples:
+        >>> announced_names("os")
+        ()
+    """
+    return getattr(_imported(module), "__all__", ()) if module in announced_modules() else ()
 
 
 def find_public(name: str) -> Any:

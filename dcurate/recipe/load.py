@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import logging
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,12 +15,15 @@ import dcurate
 from dcurate.core.public import folders_of_announced
 from dcurate.core.resources import Resources
 from dcurate.core.secrets import HidesSecrets, remember_secrets
+from dcurate.core.spec import SPEC_FIELDS
 from dcurate.core.stage import CompositeStage, Stage
 from dcurate.errors import PipelineError, listed, nearest
 from dcurate.recipe.objects import called, object_of
 from dcurate.recipe.trust import check_values
 from dcurate.recipe.values import check_size, filled, kind, parse, text_of, unmasked
 from dcurate.text.yaml_values import yaml_text
+
+_log = logging.getLogger(__name__)
 
 BUNDLED = Path(__file__).parent.parent / "bundled"
 #: The bundled sample of documents.
@@ -36,7 +40,7 @@ SAMPLE_FILMS = BUNDLED / "films"
 #: Names of files of rows, which are taken for recipes by mistake.
 _DATA = re.compile(r"\.(jsonl|ndjson|parquet|csv|tsv|warc|wet|arc|tar|pdf)(\.(gz|bz2|xz|zst))?$", re.IGNORECASE)
 _KEYS = ("name", "description", "params", "stages", "executor", "rejected", "proof")
-_WITH = ("name", "resources", "batch_size", "num_workers", "overwrite")
+_WITH = ("name", "resources", "batch_size", "num_workers", "overwrite", *SPEC_FIELDS)
 
 
 @dataclass(frozen=True)
@@ -71,10 +75,17 @@ class RecipeInfo:
 
 
 def bundled_recipes() -> tuple[RecipeInfo, ...]:
-    """The recipes that come with dcurate, by name, and then those of packages that announce themselves."""
+    """The recipes that come with dcurate, by name, and then those of packages that announce themselves.
+
+    Of recipes that cannot be read, warnings say why.
+    """
     recipes = []
     for name, path in _named_recipes().items():
-        content = parse(path.read_text("utf-8"), path.name)
+        try:
+            content = _read(path)
+        except PipelineError as error:
+            _log.warning("recipe %s is left out: %s", name, error)
+            continue
         params = {param: unmasked(value) for param, value in (content.get("params") or {}).items()}
         recipes.append(RecipeInfo(name, content.get("description", ""), params, path))
     return tuple(recipes)

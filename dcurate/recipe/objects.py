@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from dcurate.core.public import find_public, homes
+from dcurate.core.public import announced_names, find_public, homes
 from dcurate.core.secrets import secrets_in, shown
 from dcurate.errors import DcurateError, PipelineError, listed, nearest
 from dcurate.recipe.trust import ADVICE, check_arguments, may_be_made, public_name
@@ -46,6 +46,8 @@ def _lookup(name: str, place: str, trust: bool) -> Any:
         return getattr(presets, public) if public in presets.__all__ else find_public(public)
     if not colon:
         raise PipelineError(f"{place}: dcurate has no {name!r}; {_mend(name)}")
+    if close := difflib.get_close_matches(attribute, announced_names(module_name), n=1):
+        raise PipelineError(f"{place}: {module_name!r} announces no {attribute!r}; did you mean {close[0]!r}?")
     if not trust:
         raise PipelineError(f"{place}: {name} is not dcurate's, so it may run any code; {ADVICE}")
     try:

@@ -112,6 +112,38 @@ def test_a_recipe_may_name_only_what_a_package_announces(name: str, tmp_path: Pa
         load_recipe(recipe(tmp_path, f"  - {name}: {{}}\n"))
 
 
+def test_a_misspelt_name_of_a_package_is_answered_with_the_like_one(tmp_path: Path) -> None:
+    path = recipe(tmp_path, "  - acme_shouting:LineReader: {path: in}\n")
+    for trust in (False, True):
+        with pytest.raises(PipelineError, match="announces no 'LineReader'; did you mean 'LinesReader'"):
+            load_recipe(path, trust=trust)
+
+
+def test_a_name_that_only_the_list_of_a_package_has_is_an_error(
+    acme: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(acme, "__all__", ["Missing"])
+    with pytest.raises(PipelineError, match="module 'acme_shouting' has no 'Missing', though its __all__ names it"):
+        load_recipe(recipe(tmp_path, "  - acme_shouting:Missing: {}\n"))
+
+
+@pytest.mark.parametrize("content", ["a: [", "- a list", b"\xff"])
+def test_a_recipe_of_a_package_that_cannot_be_read_disturbs_no_others(
+    content: str | bytes, installed: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    wrong = installed / "acme_shouting" / "recipes" / "wrong.yaml"
+    wrong.write_bytes(content.encode() if isinstance(content, str) else content)
+    try:
+        names = [info.name for info in bundled_recipes()]
+        with pytest.raises(PipelineError, match="wrong.yaml"):
+            load_recipe("acme_shouting:wrong")
+    finally:
+        wrong.unlink()
+    assert "acme_shouting:calm" in names
+    assert "acme_shouting:wrong" not in names
+    assert "recipe acme_shouting:wrong is left out: " in caplog.text
+
+
 def test_a_function_or_another_class_that_a_package_announces_is_not_called(
     acme: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
