@@ -369,6 +369,37 @@ def test_wrong_settings_are_refused() -> None:
         TableReader("out", version="3")  # type: ignore[arg-type]
 
 
+@pytest.mark.skipif("iceberg" not in FORMATS, reason="needs pyiceberg")
+@pytest.mark.parametrize(
+    ("path", "changes", "sentence"),
+    [
+        ("table", {}, "'table' must be a name in the catalog, such as 'namespace.table'"),
+        ("lake/table", {}, "'lake/table' must be a name in the catalog"),
+        ("db.", {}, "'db.' must be a name in the catalog"),
+        ("db.table", None, "catalog must be a mapping of what pyiceberg asks for, such as"),
+        ("db.table", {"type": "sqll"}, "catalog of table 'db.table' cannot be opened .'sqll' is not a valid"),
+        ("db.table", {"uri": "sqlite:////nowhere/x.db"}, "cannot be opened .* unable to open database file.; check"),
+        ("db.table", {"uri": "://me:hunter2@host"}, "cannot be opened .*Could not parse"),
+        ("db.table", {"warehouse": None}, "table 'db.table' cannot be made .*; say in catalog= where new tables go"),
+        ("other.table", {}, "no namespace for table 'other.table'; make it with create_namespace of the catalog"),
+    ],
+)
+def test_a_catalog_that_cannot_be_used_is_a_sentence(
+    path: str, changes: dict[str, Any] | None, sentence: str, tmp_path: Path
+) -> None:
+    settings = Place("iceberg", tmp_path).settings["catalog"]
+    catalog: Any = "here" if changes is None else {k: v for k, v in {**settings, **changes}.items() if v is not None}
+
+    def write() -> None:
+        writer = TableWriter(path, format="iceberg", catalog=catalog)
+        Pipeline("t", stages=[writer]).run(InlineExecutor(), initial_tasks=pa.table({"n": [1]}), observers=[])
+
+    with pytest.raises((PipelineError, DataError), match=sentence) as refused:
+        write()
+    assert "\n" not in str(refused.value)
+    assert "hunter2" not in str(refused.value)
+
+
 def test_a_secret_of_a_catalog_is_not_shown() -> None:
     writer = TableWriter("a.b", format="iceberg", catalog={"uri": "https://me:hunter2@host", "token": "hunter2"})
     assert "hunter2" not in repr(writer)

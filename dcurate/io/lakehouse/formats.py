@@ -26,12 +26,20 @@ def table_of(kind: str, path: str, options: Mapping[str, Any], catalog: Any, ask
         asks: what needs it, for the error.
 
     Raises:
-        PipelineError: the format is not known, or a catalog where there is none.
+        PipelineError: the format is not known, a catalog where there is none, or one that is no mapping; or the table
+            has no namespace in it.
     """
     if kind not in FORMATS:
         raise PipelineError(f"{asks}: format={kind!r} is not a format of tables{nearest(str(kind), FORMATS)}")
     if catalog is not None and kind != "iceberg":
         raise PipelineError(f"{asks}: only tables of Iceberg are in a catalog; leave out catalog= with {kind!r}")
+    if catalog is not None and not isinstance(catalog, Mapping):
+        raise PipelineError(
+            f"{asks}: catalog must be a mapping of what pyiceberg asks for, such as "
+            "{'name': 'prod', 'type': 'rest', 'uri': 'https://catalog.example'}"
+        )
+    if catalog is not None and not all(path.rpartition(".")[::2]):
+        raise PipelineError(f"{asks}: {path!r} must be a name in the catalog, such as 'namespace.table'")
     return FORMATS[kind](path, options, catalog)
 
 

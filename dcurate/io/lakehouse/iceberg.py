@@ -18,6 +18,7 @@ from dcurate.fs.stores import Directory
 from dcurate.io.lakehouse.fields import NamedId, as_required, ids_by_name
 from dcurate.io.lakehouse.table import Commit, LakeTable, StoredFile, TableVersion, as_stored, object_store_options
 from dcurate.io.row_filter import Bounds
+from dcurate.redaction import redacted
 
 #: The property of a snapshot, or of a table that was made without rows, that says which commit of which run it is.
 _MARK = "dcurate.commit"
@@ -52,7 +53,13 @@ class IcebergTable(LakeTable):
                 made = catalog.create_table_transaction(self.path, empty)
         except self._errors().NoSuchNamespaceError as error:
             raise DataError(
-                f"the catalog has no namespace for table {self.path!r}; make it, or name one that it has"
+                f"the catalog has no namespace for table {self.path!r}; make it with create_namespace of the "
+                "catalog, or name one that it has"
+            ) from error
+        except ValueError as error:
+            raise DataError(
+                f"table {self.path!r} cannot be made ({error}); say in catalog= where new tables go, as in "
+                "{..., 'warehouse': 's3://bucket/lake'}"
             ) from error
         return Directory(made.table_metadata.location, dict(self.options)).address
 
@@ -267,7 +274,12 @@ class IcebergTable(LakeTable):
             )
         settings = store_settings(self.options) | dict(self.catalog)
         name = settings.pop("name", "default")
-        catalog = importlib.import_module("pyiceberg.catalog").load_catalog(name, **settings)
+        load_catalog = importlib.import_module("pyiceberg.catalog").load_catalog
+        try:
+            catalog = load_catalog(name, **settings)
+        except Exception as error:  # each kind of catalog has its own errors
+            reason = redacted(str(error).partition("\n")[0])
+            raise DataError(f"catalog of table {self.path!r} cannot be opened ({reason}); check catalog=") from error
         try:
             yield catalog
         finally:
