@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 from collections.abc import Generator, Sequence
 from html import escape
 from typing import Any
@@ -63,7 +64,7 @@ class Pipeline(PipelineDefinition):
         initial_tasks: Any = None,
         *,
         resume: bool = False,
-        rejected: str | None = None,
+        rejected: str | os.PathLike[str] | None = None,
         examples: bool = True,
         observers: Sequence[Observer] | None = None,
         n_workers: int | None = None,
@@ -105,7 +106,7 @@ class Pipeline(PipelineDefinition):
         executor: Executor | None = None,
         *,
         resume: bool = False,
-        rejected: str | None = None,
+        rejected: str | os.PathLike[str] | None = None,
         examples: bool = True,
         observers: Sequence[Observer] | None = None,
         proof: bool = False,
@@ -181,7 +182,7 @@ class Pipeline(PipelineDefinition):
         initial_tasks: Any = None,
         *,
         resume: bool = False,
-        rejected: str | None = None,
+        rejected: str | os.PathLike[str] | None = None,
         examples: bool = True,
         observers: Sequence[Observer] | None = None,
         n_workers: int | None = None,

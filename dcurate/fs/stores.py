@@ -46,6 +46,9 @@ class Directory(HidesSecrets):
     options: Mapping[str, Any] = field(default_factory=dict)
     run: str = ""
 
+    def __post_init__(self) -> None:
+        vars(self)["url"] = os.fspath(self.url)
+
     def _opened(self) -> tuple[Any, str]:
         return open_store(self.url, self.options)
 
@@ -275,7 +278,7 @@ def output_of(url: str) -> str:
         >>> [output_of(url) for url in ("out", "out.dcurate/", "out/_dcurate")]
         ['out', 'out', 'out']
     """
-    url = url.rstrip("/")
+    url = os.fspath(url).rstrip("/")
     return url.removesuffix(BESIDE) if url.endswith(BESIDE) else url.removesuffix(f"/{META_DIR}")
 
 

@@ -78,7 +78,7 @@ class RunOptions:
     """The options of a run."""
 
     resume: bool
-    rejected: str | None
+    rejected: str | os.PathLike[str] | None
     observers: tuple[Observer, ...]
     examples: bool
     shard: Shard | None = None
@@ -186,7 +186,7 @@ class PipelineRun:
     def rejected(self) -> str | None:
         """The folder of rejected rows, as an address that is valid on every worker."""
         asked = self.options.rejected
-        return Directory(asked, self._storage).address if asked is not None else None
+        return Directory(os.fspath(asked), self._storage).address if asked is not None else None
 
     @property
     def written(self) -> Sequence[Sequence[str]]:

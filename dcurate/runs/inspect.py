@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import heapq
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -51,6 +52,11 @@ class RunPlaces(HidesSecrets):
     rejected: str | None = None
     groups: Sequence[str] = ()
     storage_options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.rejected is not None:
+            vars(self)["rejected"] = os.fspath(self.rejected)
+        vars(self).update(output=os.fspath(self.output), groups=tuple(map(os.fspath, self.groups)))
 
     def at(self, url: str) -> Directory:
         """A directory with these options."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
@@ -70,7 +71,7 @@ class RecordedRun:
         return {**self.report.to_dict(), "about": dict(self.about), **removals}
 
 
-def read_run(address: str, storage_options: Mapping[str, Any] | None = None) -> RecordedRun:
+def read_run(address: str | os.PathLike[str], storage_options: Mapping[str, Any] | None = None) -> RecordedRun:
     """The records that a run left beside its output.
 
     Args:
@@ -93,6 +94,7 @@ def read_run(address: str, storage_options: Mapping[str, Any] | None = None) -> 
         {'word_count': 1}
         >>> folder.cleanup()
     """
+    address = os.fspath(address)
     inside = address.rstrip("/") == META_DIR
     output = Directory("." if inside else output_of(address), storage_options or {})
     folder = Directory(META_DIR if inside else output.records, storage_options or {})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Any
@@ -21,7 +22,7 @@ _MARKS = (STAGE, REASON, SOURCE, SCORE, DUPLICATE_OF)
 
 
 def read_rejected(
-    path: str,
+    path: str | os.PathLike[str],
     *,
     stage: str | None = None,
     reason: str | None = None,
@@ -61,7 +62,7 @@ def read_rejected(
     """
     if limit is not None and limit < 1:
         raise PipelineError(f"limit={limit!r} must be at least 1, or None for all rows")
-    return rejected_frame(_folders(path, storage_options), stage, reason, limit, storage_options)
+    return rejected_frame(_folders(os.fspath(path), storage_options), stage, reason, limit, storage_options)
 
 
 def rejected_frame(

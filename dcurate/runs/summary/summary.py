@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -197,7 +198,7 @@ def table_of(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[st
 
 
 def training_summary(
-    outputs: str | Sequence[str],
+    outputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     *,
     facts: str | Mapping[str, Any] | None = None,
     options: SummaryOptions | None = None,
@@ -235,7 +236,7 @@ def training_summary(
         (2, 'example.org')
         >>> folder.cleanup()
     """
-    addresses = [outputs] if isinstance(outputs, str) else list(outputs)
+    addresses = list(map(os.fspath, [outputs] if isinstance(outputs, str | os.PathLike) else outputs))
     if not addresses:
         raise PipelineError("outputs: name at least one output directory")
     if len(set(addresses)) < len(addresses):
