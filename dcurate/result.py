@@ -122,14 +122,14 @@ class RunResult(Sequence[Batch]):
         """The rows that the run took out, with stage and reason, as one pandas frame.
 
         Arguments and columns are those of `dcurate.read_rejected`. Run with ``rejected="FOLDER"`` to have what rules
-        drop.
+        drop, and, in a run without a writer, the rows that could not be processed.
 
         Raises:
             RunError: the run did not keep what it dropped.
             DataError: the rows cannot be read, or do not fit into memory.
         """
         folders = [path for path in (self.report.rejected_path, self.report.quarantine_path) if path is not None]
-        if not folders and any(counted.dropped for counted in self.report.stages):
+        if not folders and any(counted.dropped or counted.faulty for counted in self.report.stages):
             raise RunError("this run did not keep what it dropped; run it with rejected='FOLDER'")
         return rejected_frame(folders, stage, reason, limit, storage_options)
 

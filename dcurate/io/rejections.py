@@ -35,7 +35,7 @@ class DirectoryRejections:
 
     Args:
         rejected: where rows that rules dropped go; None drops them.
-        quarantine: where rows that could not be processed go; None drops them.
+        quarantine: where rows that could not be processed go; None for ``rejected``.
         storage_options: for fsspec.
         mark: end of the names, by which files of runs that append differ.
         output: where the run writes; rows that were removed from it, or from a directory of these, are not kept.
@@ -58,20 +58,21 @@ class DirectoryRejections:
             DataError: they cannot be written.
         """
         name, quarantined = f"{key.digest}-{file_safe(operator)}{self.mark}.jsonl", ""
-        for url, fault in ((self.quarantine, True), (self.rejected, False)):
+        in_quarantine = self.quarantine is not None
+        for url, faults in ((self.quarantine, [True]), (self.rejected, [False] if in_quarantine else [False, True])):
             if url is None:
                 continue
             kept = [
                 rest
                 for rejection in rejections
-                if rejection.fault is fault and rejection.rows and rejection.data is not None
+                if rejection.fault in faults and rejection.rows and rejection.data is not None
                 if (rest := self._without_removed(url, rejection)).rows
             ]
             if kept:
                 with Directory(url, self.storage_options or {}).writing(name, _SCRATCH) as file:
                     for piece in _pieces(key, kept):
                         file.write(piece)
-                quarantined = name if fault else quarantined
+                quarantined = name if url is self.quarantine else quarantined
         return quarantined
 
     def _without_removed(self, url: str, rejection: Rejection) -> Rejection:

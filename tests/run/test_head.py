@@ -24,11 +24,13 @@ from dcurate import (
     InlineExecutor,
     JsonlReader,
     JsonlWriter,
+    Modify,
     ParquetReader,
     ParquetWriter,
     Pipeline,
     PipelineError,
     RunError,
+    ScoreFilter,
     WarcReader,
     peek,
     read_rejected,
@@ -37,7 +39,7 @@ from dcurate.cli import cli
 from dcurate.core.stage import Stage
 from dcurate.plan.compile import compile_plan
 from dcurate.recipe import SAMPLE
-from dcurate.text import AddId, LanguageId
+from dcurate.text import AddId, LanguageId, WordCountFilter
 from tests.archives import archive, page, warc_record
 
 ROWS = [{"text": f"row {number}", "n": number} for number in range(300)]
@@ -247,3 +249,26 @@ def test_a_frame_in_the_place_of_a_number_is_one_sentence() -> None:
         Pipeline("x", stages=[AddId("id")]).head(pd.DataFrame({"text": ["a"]}))  # type: ignore[arg-type]
     with pytest.raises(PipelineError, match=r"executor=a DataFrame is not an executor; .* initial_tasks=frame$"):
         Pipeline("x", stages=[AddId("id")]).run(pd.DataFrame({"text": ["a"]}))  # type: ignore[arg-type]
+
+
+def test_a_run_without_a_writer_keeps_each_row_that_it_takes_out(tmp_path: Path) -> None:
+    def refuse(text: str) -> str:
+        if text == "bad":
+            raise ValueError(text)
+        return text
+
+    def run(**options: Any) -> Any:
+        rows = pd.DataFrame({"text": ["bad", "two words", "short"]})
+        pipeline = Pipeline("t", stages=[Modify(refuse), ScoreFilter(WordCountFilter(min_words=2))])
+        return pipeline.run(InlineExecutor({"ignore_failures": True}), rows, observers=[], **options)
+
+    kept = run(rejected=tmp_path / "out")
+    assert kept.to_arrow()["text"].to_pylist() == ["two words"]
+    assert dict(zip(kept.rejected()["_dcurate_stage"], kept.rejected()["text"], strict=True)) == {
+        "refuse": "bad",
+        "word_count": "short",
+    }
+    assert kept.report.stages[0].rows_in == len(kept.to_arrow()) + len(kept.rejected())
+    lost = run()
+    with pytest.raises(RunError, match="did not keep what it dropped"):
+        lost.rejected()
