@@ -79,8 +79,8 @@ class Pipeline(PipelineDefinition):
                 about 64 MiB.
             resume: go on with an earlier run into the same output: only what it had not finished is done. Rows of
                 ``initial_tasks`` that changed are done again, as those of files are.
-            rejected: a directory in which rows that rules drop are kept, with the stage and reason; without a writer, also
-                those that could not be processed.
+            rejected: a directory in which rows that rules drop are kept, with the stage and reason; without a writer,
+                also those that could not be processed.
             examples: whether the report shows excerpts of a few documents that were dropped, with the reason.
             observers: receive events, such as `dcurate.ui.progress.Progress`. If none are given, a notebook shows a
                 view of the run, and a script writes a line to standard error every ``logging_interval`` seconds;
