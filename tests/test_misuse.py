@@ -5,10 +5,12 @@ from __future__ import annotations
 import copy
 import inspect
 import pickle
+import re
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -32,6 +34,7 @@ from dcurate import (
     Resources,
     Score,
     ScoreFilter,
+    StageError,
     trace,
 )
 from dcurate.core.extras import libraries
@@ -389,6 +392,46 @@ def test_a_function_that_answers_what_the_other_stage_wants_is_named(stage: Any,
     rows = DocumentBatch(data=pd.DataFrame({"text": texts}))
     notices = Pipeline("x", stages=[stage]).run(InlineExecutor(), rows, observers=[]).report.notices
     assert [sentence in notice for notice in notices] == ([True] if sentence else [])
+
+
+class Fixed(DocumentFilter):
+    def __init__(self, answer: Any) -> None:
+        super().__init__()
+        self.answer = answer
+
+    def score_document(self, text: str) -> float:
+        return 1.0
+
+    def keep_document(self, score: float) -> Any:
+        return self.answer if score else score
+
+
+@pytest.mark.parametrize(
+    "stage", [lambda answer: Filter(lambda _: answer, "text"), lambda answer: ScoreFilter(Fixed(answer))]
+)
+@pytest.mark.parametrize("answer", ["no", "", b"", (False, "why"), pd.NA, np.array([1, 2]), pd.Series([True, False])])
+def test_an_answer_that_is_neither_true_nor_false_fails_its_row(stage: Any, answer: Any, tmp_path: Path) -> None:
+    def run(**settings: Any) -> Any:
+        pipeline = Pipeline("x", stages=[stage(answer)])
+        return pipeline.run(InlineExecutor(settings), pd.DataFrame({"text": ["a"]}), observers=[], rejected=tmp_path)
+
+    with pytest.raises(StageError, match=f"it must give True or False, and gave {type(answer).__name__}; .*row 0 of"):
+        run()
+    kept = run(ignore_failures=True)
+    assert (len(kept.to_arrow()), kept.report.stages[-1].faulty) == (0, {"TypeError": 1})
+    assert kept.rejected()["text"].tolist() == ["a"]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [True, False, None, 0, 2, 0.0, 0.5, np.True_, np.False_, [], ["a"]],
+)
+def test_an_answer_that_python_takes_for_true_or_false_is_taken_so(answer: Any) -> None:
+    rows = pd.DataFrame({"text": ["a"]})
+    assert (Filter(re.compile("a").match, "text").process(DocumentBatch(data=rows))).num_items == 1
+    for stage in (Filter(lambda _: answer, "text"), ScoreFilter(Fixed(answer))):
+        kept = Pipeline("x", stages=[stage]).run(InlineExecutor(), rows, observers=[])
+        assert len(kept.to_arrow()) == bool(answer)
 
 
 def test_a_pipeline_says_what_it_has_in_place_of_what_other_libraries_have() -> None:

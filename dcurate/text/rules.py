@@ -174,7 +174,21 @@ def kept_by(rule: Rule, scores: Any) -> npt.NDArray[np.bool_]:
         return np.asarray(rule.keep(np.asarray(scores)), np.bool_)
     keep: Callable[[Any], Any] = rule.keep_document if isinstance(rule, DocumentFilter) else rule
     plain_scores = scores.tolist() if isinstance(scores, np.ndarray) else scores
-    return np.array([bool(keep(score)) for score in plain_scores], np.bool_)
+    return np.array([_truth(keep(score)) for score in plain_scores], np.bool_)
+
+
+def _truth(answer: Any) -> bool:
+    """Whether an answer of a filter or function is true. Texts and tuples with anything in them always are in Python.
+
+    Raises:
+        TypeError: it is one of these, or neither true nor false, such as ``pandas.NA``.
+    """
+    if answer is True or answer is False:
+        return answer
+    if not isinstance(answer, str | bytes | tuple):
+        with suppress(TypeError, ValueError):  # of pandas.NA and arrays
+            return bool(answer)
+    raise TypeError(f"it must give True or False, and gave {type(answer).__name__}; have it return a comparison")
 
 
 #: What kernels are run on once, to be ready.

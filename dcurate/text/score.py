@@ -105,7 +105,8 @@ class Filter(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     Args:
         filter_fn: a filter whose ``keep_document`` is used, a function of one value that answers true or false,
-            or a list of these, applied in turn.
+            or a list of these, applied in turn. An answer is taken as Python takes it, None and 0 as false; a text, a
+            tuple, or what is neither true nor false (``pandas.NA``, an array) fails the row.
         filter_field: the column with the score; for a list of functions a list of as many.
         invert: swap kept and dropped documents; one for all, or a list.
         name: name of the stage; by default that of the filter, for a lambda that of the column.
