@@ -28,6 +28,8 @@ RUNS = "runs"
 _LOCK = "lock"
 #: How the folder of those files ends, beside the directory.
 BESIDE = ".dcurate"
+#: Names of files and folders by which the folder of records of a run is known.
+RECORD_FILES = ("report.json", "output.json", "runs", "running")
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from dcurate.fs.compression import ENDINGS
 from dcurate.fs.errors import storage_errors
 from dcurate.fs.listing import Entry, file_entry, walk
 from dcurate.fs.paths import check_name, check_reachable, full_address, open_store, protocol_of, without_links
-from dcurate.fs.stores import BESIDE
+from dcurate.fs.stores import BESIDE, RECORD_FILES
 from dcurate.io.tables import LOGS, live_files, table_at
 from dcurate.redaction import without_secrets
 
@@ -272,6 +272,7 @@ def _at(path: str, kind: Format, options: Mapping[str, Any] | None) -> Listing:
             if path == "-" or (isinstance(store, LocalFileSystem) and _is_special(root)):
                 raise DataError(f"{path!r} is a pipe, which cannot be read twice; write it into a file and name that")
             prefix = root.rstrip("/")
+            _check_not_records(store, prefix, path)
             entries = list(walk(store, prefix, skip))
         table = table_at(store, prefix, logs, [entry.path for entry in entries]) if entries else ""
         exists = bool(entries) or (not has_magic(root) and store.exists(root))
@@ -298,6 +299,22 @@ def _at(path: str, kind: Format, options: Mapping[str, Any] | None) -> Listing:
         for entry in matching
     ]
     return Listing(files, [_below(entry_path, prefix).lstrip("/") for entry_path in data])
+
+
+def _check_not_records(store: Any, folder: str, path: str) -> None:
+    """Refuse the folder with the records of a run, which is beside the output and named like it.
+
+    Raises:
+        DataError: a path names it.
+    """
+    if not folder.endswith(BESIDE) or not any(store.exists(f"{folder}/{name}") for name in RECORD_FILES):
+        return
+    records = without_secrets(path).rstrip("/")
+    output = records.removesuffix(BESIDE)
+    raise DataError(
+        f"{records!r} holds the records of the run that wrote {output!r}, and not its rows; read {output!r}, or show "
+        f"the run with dcurate report {output}"
+    )
 
 
 def _below(path: str, prefix: str) -> str:

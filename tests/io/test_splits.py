@@ -9,7 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from dcurate import DataError, JsonlReader, JsonlWriter, ParquetReader, PipelineError
+from dcurate import (
+    CsvReader,
+    DataError,
+    DocumentReader,
+    InlineExecutor,
+    JsonlReader,
+    JsonlWriter,
+    ParquetReader,
+    PdfReader,
+    Pipeline,
+    PipelineError,
+    WarcReader,
+)
 from dcurate.fs.paths import open_store
 from tests.conftest import skip_outside_ci
 
@@ -224,6 +236,23 @@ def test_a_path_with_nothing_there_is_refused(tmp_path):
         DataError, match=r"there is nothing at '\$DATA/in', where \$NAME is not replaced: write os.environ"
     ):
         JsonlReader("$DATA/in").columns()
+
+
+@pytest.mark.parametrize("reader", [JsonlReader, ParquetReader, CsvReader, DocumentReader, WarcReader, PdfReader])
+def test_the_records_of_a_run_are_not_taken_for_its_output(reader, tmp_path):
+    put(tmp_path, "in.jsonl", content='{"a": 1}\n{broken\n')
+    stages = [JsonlReader(f"{tmp_path}/in.jsonl", on_bad_line="quarantine"), JsonlWriter(f"{tmp_path}/out")]
+    Pipeline("t", stages=stages).run(InlineExecutor(), observers=[])
+    for path in (f"{tmp_path}/out.dcurate", f"{tmp_path}/out.dcurate/"):
+        with pytest.raises(DataError) as refused:
+            list(reader(path).splits())
+        assert str(refused.value) == (
+            f"'{tmp_path}/out.dcurate' holds the records of the run that wrote '{tmp_path}/out', and not its rows; "
+            f"read '{tmp_path}/out', or show the run with dcurate report {tmp_path}/out"
+        )
+    assert len(names(JsonlReader(f"{tmp_path}/out.dcurate/quarantine"))) == 1
+    put(tmp_path, "mine.dcurate/a.jsonl")
+    assert names(JsonlReader(f"{tmp_path}/mine.dcurate")) == ["a.jsonl"]
 
 
 def test_an_empty_directory_is_refused(tmp_path):
