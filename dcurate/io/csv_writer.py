@@ -30,7 +30,8 @@ class CsvWriter(FileWriter):
     structs and bytes are refused.
 
     Args:
-        path: the directory to write to, local or a URL; file names follow from the keys of the batches.
+        path: the directory to write to, local or a URL; file names follow from the keys of the batches. It is also a
+            directory where it is named like a file, such as ``"out.jsonl"``; a notice says so.
         write_kwargs: for pipelines written for pandas: ``storage_options`` is taken, all else is refused.
         fields: the columns to write, in this order; all by default.
         mode: what to do about existing files: ``"error"``, ``"overwrite"``, ``"ignore"`` or ``"append"``.

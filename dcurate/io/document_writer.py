@@ -23,7 +23,8 @@ class DocumentWriter(FileWriter):
     """Write JSON Lines, Parquet or CSV, as `JsonlWriter`, `ParquetWriter` and `CsvWriter` do, or as a param says.
 
     Args:
-        path: the directory to write to, local or a URL; file names follow from the keys of the batches.
+        path: the directory to write to, local or a URL; file names follow from the keys of the batches. It is also a
+            directory where it is named like a file, such as ``"out.jsonl"``; a notice says so.
         write_kwargs: options passed to the writer of the format.
         fields: the columns to write, in this order; all by default.
         mode: what to do about existing files: ``"error"``, ``"overwrite"``, ``"ignore"`` or ``"append"``.

@@ -29,7 +29,8 @@ class JsonlWriter(FileWriter):
     NaN and infinite numbers become null, too, as JSON has neither; the report counts the infinite ones.
 
     Args:
-        path: the directory to write to, local or a URL; file names follow from the keys of the batches.
+        path: the directory to write to, local or a URL; file names follow from the keys of the batches. It is also a
+            directory where it is named like a file, such as ``"out.jsonl"``; a notice says so.
         write_kwargs: for pipelines written for pandas: ``lines=True``, ``orient="records"``,
             ``force_ascii=False`` and ``storage_options`` are taken, all else is refused.
         fields: the columns to write, in this order; all by default.

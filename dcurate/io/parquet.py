@@ -399,7 +399,8 @@ class ParquetWriter(FileWriter):
     dropped row is in a file.
 
     Args:
-        path: the directory to write to, local or a URL; file names follow from the keys of the batches.
+        path: the directory to write to, local or a URL; file names follow from the keys of the batches. It is also a
+            directory where it is named like a file, such as ``"out.jsonl"``; a notice says so.
         write_kwargs: for `pyarrow.parquet.write_table`, such as ``row_group_size``, and ``storage_options``.
         fields: the columns to write, in this order; all by default.
         mode: what to do about existing files: ``"error"`` refuses, ``"overwrite"`` deletes what an earlier

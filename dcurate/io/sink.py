@@ -22,11 +22,12 @@ from dcurate.frames.columns import column_of, python_values
 from dcurate.frames.document import DocumentBatch
 from dcurate.fs.stores import Directory
 from dcurate.io import output
-from dcurate.io.files import is_names
+from dcurate.io.files import CSV, JSONL, PARQUET, is_names
 from dcurate.io.labels import superseded
 from dcurate.io.opted_out import StandingLists, rows_but
 from dcurate.io.optouts import REASON
 from dcurate.io.partition import parse_bytes
+from dcurate.redaction import without_secrets
 from dcurate.rows import columns_listed
 
 #: Key of the file of an output without rows; no split has such a name.
@@ -96,6 +97,16 @@ class FileWriter(SinkStage[DocumentBatch]):
                 f"{self.name}: label={self.label!r} says which rows a later run replaces, and mode={self.mode!r} does "
                 "not add rows to those of others; give mode='append'"
             )
+
+    def forecast(self) -> list[str]:
+        path = without_secrets(os.fspath(self.path)).rstrip("/")
+        named_like_file = any(kind.matches(path) for kind in (JSONL, PARQUET, CSV))
+        if not named_like_file or not self.writes_documents or self.mode == "append":
+            return []
+        return [
+            f"the output {path!r} is a folder, with a file for each split, though it is named like one file; readers "
+            "take the folder"
+        ]
 
     @property
     def output_path(self) -> str:

@@ -251,6 +251,7 @@ class PipelineRun:
             self._refuse_others(self.sink)
             if not self.resumes:
                 self.sink.check()
+            self.notices += self.sink.forecast()
         if self.sink is not None and self.rejected is not None:
             check_rejected(self.rejected, str(self.options.rejected), self._output, proof=self.options.proof)
         if not self.runner.elsewhere:

@@ -20,12 +20,15 @@ from hypothesis import strategies as st
 
 from dcurate import (
     BatchKey,
+    CsvWriter,
     DataError,
     DocumentBatch,
+    InlineExecutor,
     JsonlReader,
     JsonlWriter,
     ParquetReader,
     ParquetWriter,
+    Pipeline,
     PipelineError,
 )
 from tests.places import is_data, records
@@ -391,3 +394,18 @@ def test_a_killed_process_leaves_whole_files_only(tmp_path):
         assert {os.path.getsize(tmp_path / name) for name in outputs(tmp_path)} == {20_000 * 1009}
     JsonlWriter(str(tmp_path)).prepare(resume=True)
     assert not os.path.exists(records(tmp_path) / "tmp") or os.listdir(records(tmp_path) / "tmp") == []
+
+
+@pytest.mark.parametrize("kind", [JsonlWriter, ParquetWriter, CsvWriter])
+@pytest.mark.parametrize(
+    ("name", "noticed"),
+    [("out.jsonl", True), ("out.PARQUET/", True), ("a.csv.gz", True), ("v1.0", False)],
+)
+def test_a_folder_that_is_named_like_a_file_is_said_to_be_one(tmp_path, kind, name, noticed):
+    stages = [kind(f"{tmp_path}/{name}")]
+    result = Pipeline("t", stages=stages).run(InlineExecutor(), pd.DataFrame({"a": [1]}), observers=[])
+    assert (tmp_path / name).is_dir()
+    assert ["is a folder, with a file for each split" in notice for notice in result.report.notices] == [True] * noticed
+    assert stages[0].forecast() == list(result.report.notices)
+    [append] = [kind(f"{tmp_path}/{name}", mode="append")]
+    assert append.forecast() == []
