@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,7 +14,7 @@ import orjson
 from rich.console import Console, ConsoleOptions, RenderResult
 
 from dcurate.core.pipeline import PipelineDefinition
-from dcurate.core.profile import ProfileSummary
+from dcurate.core.profile import Fault, ProfileSummary
 from dcurate.core.stage import CompositeStage, SinkStage, SourceStage, Stage
 from dcurate.errors import PipelineError, listed
 from dcurate.events import Event, Observer, TaskDone
@@ -157,19 +159,41 @@ def profile(
         counts.merge(batch.counts, samples)
     summary = summary_of(counts, rules, most_dropped, tokens is None)
     seconds = time.perf_counter() - begin
-    return CorpusProfile.of(replace(summary, source=name, faulty=faults.rows, seconds=seconds))
+    return CorpusProfile.of(replace(summary, source=name, faulty=faults.rows, faults=faults.ranked(), seconds=seconds))
 
 
 @dataclass
 class _Faults:
-    """Counts rows that could not be processed."""
+    """Counts rows that could not be processed, by reason, and keeps an example of each."""
 
-    rows: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, tuple[str, str]] = field(default_factory=dict)
 
     def on_event(self, event: Event) -> None:
         """Handle an event."""
-        if isinstance(event, TaskDone):
-            self.rows += sum(sum(stats.faulty.values()) for stats in event.stats)
+        if not isinstance(event, TaskDone):
+            return
+        for stats in event.stats:
+            self.counts.update(stats.faulty)
+            for reason in stats.faulty.keys() & stats.examples.keys():
+                shown = ((str(row.get("source", "")), str(row.get("excerpt", ""))) for row in stats.examples[reason])
+                self.examples[reason] = min((*shown, *filter(None, [self.examples.get(reason)])), key=_natural)
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return self.counts.total()
+
+    def ranked(self) -> tuple[Fault, ...]:
+        """The reasons, the most frequent first."""
+        ranked = sorted(self.counts.items(), key=lambda item: (-item[1], item[0]))
+        return tuple(Fault(reason, rows, *self.examples.get(reason, ("", ""))) for reason, rows in ranked)
+
+
+def _natural(example: tuple[str, str]) -> tuple[Any, ...]:
+    """A key by which line 10 comes after line 9."""
+    place, error = example
+    return tuple((int(part), "") if part.isdigit() else (-1, part) for part in re.split("([0-9]+)", place)), error
 
 
 def _stages_of(source: Any, schema: Mapping[str, Any] | None) -> tuple[list[AnyStage], str]:

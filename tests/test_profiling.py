@@ -235,6 +235,26 @@ def test_lines_that_cannot_be_read_are_counted(tmp_path: Path) -> None:
     assert "2 rows" in str(found)
 
 
+@pytest.mark.parametrize("executor", [InlineExecutor(), pytest.param(None, marks=pytest.mark.cluster)])
+def test_reasons_of_rows_that_cannot_be_read_have_counts_and_a_place(executor: Any, tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"text": "one"}\n' * 8 + '{"text": \n[]\n{"text": "two"}\n{"text": [1]}\n')
+    (tmp_path / "b.csv").write_text('text\nfour\n"open\n')
+    found = profile(str(tmp_path), filters=[], executor=executor)
+    faults = {fault.reason: (fault.rows, fault.place) for fault in found.faults}
+    assert faults == {
+        "malformed line": (2, "a.jsonl line 9"),
+        "column 'text' of another type": (1, "a.jsonl line 12"),
+        "malformed row": (1, "b.csv line 3"),
+    }
+    assert found.faulty == sum(fault.rows for fault in found.faults) == 4
+    assert found.tables()["faults"] == [vars(fault) for fault in found.faults]
+    assert all(fault.error for fault in found.faults)
+    found.to_html(tmp_path / "page.html")
+    for text in ("2 rows, malformed line, as in a.jsonl line 9: not valid JSON",):
+        assert text in " ".join(str(found).split())
+        assert text in (tmp_path / "page.html").read_text()
+
+
 def test_a_column_of_too_many_values_is_not_counted(
     corpus: tuple[str, list[dict[str, Any]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -264,7 +284,8 @@ def test_all_tables_are_frames_and_json(found: CorpusProfile, tmp_path: Path) ->
     written = json.loads((tmp_path / "profile.json").read_text())
     assert list(written) == list(found.tables())
     for name, table in found.tables().items():
-        assert len(found.to_pandas(name)) == len(table) == len(written[name]) > 0
+        assert len(found.to_pandas(name)) == len(table) == len(written[name])
+        assert table or name == "faults"  # all rows of the corpus can be read
     assert found.to_pandas()["filter"].tolist() == [rule.name for rule in FILTERS]
     with pytest.raises(PipelineError, match="a profile has no table 'x'; there are 'summary'"):
         found.to_pandas("x")

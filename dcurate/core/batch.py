@@ -75,6 +75,10 @@ class _FrameOnRead:
         vars(one)["data"] = rows
 
 
+#: The column of `Rejection.data` that says why a reader could not read a row, whose place ``file`` and ``line`` say.
+ERROR = "error"
+
+
 @dataclass(frozen=True)
 class Rejection:
     """Rows that a stage took out of a batch, and why; the engine counts them and keeps them where asked.
@@ -89,7 +93,8 @@ class Rejection:
             (these go to quarantine whether or not dropped rows are kept).
         uncounted: True where files were lost whose rows nobody has counted; their split does not count as finished.
         scores: what the rule made of each of the rows, an array or a list, where it is one that scores.
-        column: the column that the rule looked at, where it is one that looks at one.
+        column: the column that the rule looked at, where it is one that looks at one; `ERROR` for what a reader could
+            not read.
     """
 
     stage: str

@@ -115,6 +115,23 @@ class FilterProfile:
 
 
 @dataclass(frozen=True)
+class Fault:
+    """A reason for which rows could not be read, or a stage failed on them.
+
+    Attributes:
+        reason: short, such as ``"malformed line"``.
+        rows: how many.
+        place: where one of them is: file and line, or the source of its batch; empty if that is not known.
+        error: what is wrong with that row, or the beginning of its text.
+    """
+
+    reason: str
+    rows: int
+    place: str = field(default="", compare=False)
+    error: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True)
 class ProfileSummary:
     """A corpus in numbers.
 
@@ -131,6 +148,7 @@ class ProfileSummary:
         counts: for each column that was counted, its values by falling count; None where there are too many.
         most_dropped: the share of documents above which another threshold is suggested.
         faulty: rows that could not be read, or on which a stage failed; they are in none of the other figures.
+        faults: the reasons for that, the most frequent first.
         source: where the documents came from.
         seconds: that it took.
     """
@@ -147,14 +165,15 @@ class ProfileSummary:
     counts: Mapping[str, Mapping[str, int] | None]
     most_dropped: float
     faulty: int = 0
+    faults: tuple[Fault, ...] = ()
     source: str = ""
     seconds: float = 0.0
 
     def tables(self) -> dict[str, list[dict[str, Any]]]:
         """Return rows of plain values by table, as in `to_pandas` and JSON.
 
-        ``summary`` (one row), ``distributions``, ``filters``, ``thresholds``, ``histograms``, ``examples`` and
-        ``counts``.
+        ``summary`` (one row), ``faults``, ``distributions``, ``filters``, ``thresholds``, ``histograms``, ``examples``
+        and ``counts``.
         """
         named = [*self.distributions.values(), *(filter_profile.scores for filter_profile in self.filters)]
         return {
@@ -173,6 +192,7 @@ class ProfileSummary:
                     "faulty": self.faulty,
                 }
             ],
+            "faults": [dict(vars(fault)) for fault in self.faults],
             "distributions": [
                 {
                     "name": distribution.name,

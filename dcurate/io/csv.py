@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import pyarrow as pa
 
-from dcurate.core.batch import FileGroup, FilePart, Rejection
+from dcurate.core.batch import ERROR, FileGroup, FilePart, Rejection
 from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.schema import ColumnTypes, fitted, one_chunk
@@ -165,7 +165,8 @@ class CsvReader(FileReader):
             return None
         rejected = ((reason, pa.Table.from_pylist(fault_rows, _FAULTS)) for reason, fault_rows in faults.items())
         rejections = tuple(
-            Rejection(self.name, reason, table.num_rows, table.nbytes, table, fault=True) for reason, table in rejected
+            Rejection(self.name, reason, table.num_rows, table.nbytes, table, fault=True, column=ERROR)
+            for reason, table in rejected
         )
         return DocumentBatch(data=self._held(rows), key=task.key, rejections=rejections, found=rounded_counts)
 

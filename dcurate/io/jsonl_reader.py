@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, ClassVar, Literal, NamedTuple
 import pyarrow as pa
 from fsspec.implementations.local import LocalFileSystem
 
-from dcurate.core.batch import FileGroup, FilePart, Rejection
+from dcurate.core.batch import ERROR, FileGroup, FilePart, Rejection
 from dcurate.core.kernels import Kernels
 from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.document import DocumentBatch
@@ -209,7 +209,7 @@ class JsonlReader(FileReader):
             return None
         batch = DocumentBatch(data=self._held(rows), key=task.key, found=rounded_counts)
         batch.rejections = tuple(
-            Rejection(self.name, reason, data.num_rows, data.nbytes, data, fault=True)
+            Rejection(self.name, reason, data.num_rows, data.nbytes, data, fault=True, column=ERROR)
             for reason, data in ((reason, pa.Table.from_pylist(rows, _FAULTS)) for reason, rows in faults.items())
         )
         return batch

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 
 import pyarrow as pa
 
-from dcurate.core.batch import FileGroup, FilePart, Rejection
+from dcurate.core.batch import ERROR, FileGroup, FilePart, Rejection
 from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.schema import fitted, one_chunk
@@ -286,7 +286,7 @@ class _Taken:
     def rejections(self, stage: str) -> Iterator[Rejection]:
         if self.faults:
             data = pa.Table.from_pylist(self.faults, _FAULTS)
-            yield Rejection(stage, "damaged record", data.num_rows, data.nbytes, data, fault=True)
+            yield Rejection(stage, "damaged record", data.num_rows, data.nbytes, data, fault=True, column=ERROR)
         for reason, count in self.left_out.items():
             yield Rejection(stage, reason, count, 0)
 

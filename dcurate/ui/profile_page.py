@@ -10,7 +10,7 @@ from rich.filesize import decimal
 from dcurate.core.profile import Bar, Distribution, DroppedSide, ProfileSummary
 from dcurate.fs.atomic import atomic_write
 from dcurate.runs.text import many
-from dcurate.ui.profile_table import duplicates_text, share, suggestion_text
+from dcurate.ui.profile_table import duplicates_text, fault_lines, share, suggestion_text
 from dcurate.ui.svg import histogram
 from dcurate.ui.templating import framed, render
 
@@ -42,6 +42,7 @@ def page(profile: ProfileSummary) -> str:
         "profile.html",
         profile=profile,
         figures=_figures(profile),
+        unread=fault_lines(profile),
         lengths=[profile.distributions[name] for name in _LENGTHS if name in profile.distributions],
         ranked=sorted(enumerate(profile.filters), key=lambda numbered_filter: -numbered_filter[1].drops),
         most_values=_SHOWN_VALUES,

@@ -13,6 +13,9 @@ from rich.text import Text
 from dcurate.core.profile import Distribution, FilterProfile, ProfileSummary
 from dcurate.runs.text import many, number_text, seconds_text
 
+#: Reasons for which rows could not be read that are shown.
+_SHOWN_FAULTS = 8
+
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 _SPARK = 16
 _SHOWN_VALUES = 8
@@ -70,6 +73,18 @@ def duplicates_text(profile: ProfileSummary) -> str:
     return about + (f"{100 * profile.duplicates:.2g} %" if profile.duplicates else "0 %")
 
 
+def fault_lines(profile: ProfileSummary) -> list[str]:
+    """How many rows could not be read for which reason, and where one of them is; a line for each reason."""
+    lines = []
+    for fault in profile.faults[:_SHOWN_FAULTS]:
+        place = f", as in {fault.place}" if fault.place else ""
+        error = f": {fault.error}" if fault.error else ""
+        lines.append(f"{many(fault.rows, 'row')}, {fault.reason}{place}{error}")
+    more = profile.faults[_SHOWN_FAULTS:]
+    rest = f"{many(sum(fault.rows for fault in more), 'row')} for {many(len(more), 'other reason')}"
+    return [*lines, *([rest] if more else [])]
+
+
 def _headline(profile: ProfileSummary) -> Table:
     totals = profile.distributions
     tokens = totals["tokens"].total if "tokens" in totals else 0
@@ -78,7 +93,7 @@ def _headline(profile: ProfileSummary) -> Table:
     lines = [
         ("corpus", profile.source),
         ("documents", f"{profile.documents:,}, {profile.empty:,} of them empty"),
-        ("unreadable", many(profile.faulty, "row") if profile.faulty else ""),
+        *(("" if number else "unreadable", line) for number, line in enumerate(fault_lines(profile))),
         ("text", f"{decimal(profile.nbytes)}, {words or 0:,} words"),
         ("tokens", f"{'about ' if profile.tokens_estimated else ''}{tokens or 0:,}"),
         ("duplicates", f"{duplicates_text(profile)} of the documents repeat a text"),

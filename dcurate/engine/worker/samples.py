@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dcurate.core.batch import BatchKey, Rejection, Scored
+from dcurate.core.batch import ERROR, BatchKey, Rejection, Scored
 from dcurate.errors import DataError
 from dcurate.events import EXAMPLES, OTHER_LABELS, StageStats
+from dcurate.frames.columns import python_rows
 from dcurate.frames.excerpts import excerpts
 from dcurate.redaction import redacted
 
@@ -108,13 +109,25 @@ def _examples(rejection: Rejection, most: int, key: BatchKey | None) -> list[dic
         shown = excerpts(rows, most, rejection.column)
     except DataError:  # columns that Arrow has no type for: they are counted, and not shown
         return []
+    records = python_rows(rows.slice(0, most)) if rejection.fault and rejection.column == ERROR else []
     for place, row in enumerate(shown):
         row.update({name: redacted(value) for name, value in row.items() if isinstance(value, str)})
         if rejection.scores is not None:
             row["score"] = to_json(rejection.scores[place])
         if key is not None:
-            row["source"] = key.split
+            row["source"] = _place(records[place]) if records else key.split
     return shown
+
+
+def _place(record: Mapping[str, Any]) -> str:
+    """Where a row is that a reader could not read.
+
+    Examples:
+        >>> _place({"file": "a.jsonl", "line": 2, "byte": 80}), _place({"file": "a.warc", "byte": 80})
+        ('a.jsonl line 2', 'a.warc byte 80')
+    """
+    place = next((f" {unit} {record[unit]}" for unit in ("line", "byte") if record.get(unit) is not None), "")
+    return f"{record['file']}{place}"
 
 
 def to_json(score: Any) -> Any:
