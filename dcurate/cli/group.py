@@ -146,14 +146,14 @@ def _fail(message: str, code: int, debug: bool) -> NoReturn:
     sys.exit(code)
 
 
-def _message(error: Exception, arguments: list[str]) -> str:
-    """Return the message of an error, with command options in place of Python arguments."""
+def message_of(error: BaseException, arguments: list[str]) -> str:
+    """Return the message of an error, with command options in place of Python arguments, and without secrets."""
     sentence = str(error)
     for argument, option in _IN_A_SHELL.items() if arguments[:1] in _RESUMABLE else ():
         sentence = sentence.replace(argument, option)
     if arguments[:1] in _TYPED:
         sentence = _TYPES.sub(r"--schema \1=\2", sentence)
-    return sentence
+    return redacted(sentence)
 
 
 def _ended(how: str, arguments: list[str]) -> str:
@@ -212,9 +212,9 @@ def main() -> None:
     try:
         code = cli.main(arguments, prog_name="dcurate", standalone_mode=False)
     except PipelineError as error:
-        _fail(f"error: {_message(error, arguments)}", WRONG_USE, debug)
+        _fail(f"error: {message_of(error, arguments)}", WRONG_USE, debug)
     except (DcurateError, OSError) as error:
-        _fail(f"error: {_message(error, arguments)}", FAILED, debug)
+        _fail(f"error: {message_of(error, arguments)}", FAILED, debug)
     except click.exceptions.NoArgsIsHelpError as error:
         _fail(error.format_message(), WRONG_USE, debug)
     except click.ClickException as error:

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import fields
 from functools import partial, reduce
 from pathlib import Path
@@ -28,6 +28,7 @@ from dcurate.cli.group import (
     console,
     debug_option,
     local_executor,
+    message_of,
     sign_options,
     trust_option,
 )
@@ -82,6 +83,11 @@ def _recipe_options(command: _Command) -> _Command:
     return reduce(lambda wrapped, option: option(wrapped), reversed(_RECIPE_OPTIONS), command)
 
 
+_json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Write the result as JSON in place of the table, for other programs."
+)
+
+
 @cli.command()
 @_recipe_options
 @scheduler_options
@@ -105,6 +111,7 @@ def _recipe_options(command: _Command) -> _Command:
     help="Show progress: live on a terminal and in lines elsewhere, in lines, as JSON for another program, not at all.",
 )
 @click.option("--quiet", is_flag=True, help="Show no progress and no table.")
+@_json_option
 @sign_options
 def run(
     *,
@@ -124,12 +131,14 @@ def run(
     no_examples: bool,
     progress: str,
     quiet: bool,
+    as_json: bool,
     heartbeat: str | None,
     webhook: str | None,
     openlineage: str | None,
 ) -> None:
     """Run a recipe and report what each stage kept and dropped."""
     with ExitStack() as stack:
+        stack.enter_context(_failures_as_json() if as_json else nullcontext())
         events = openlineages.OpenLineage(openlineage)
         signs = stack.enter_context(Heartbeat(heartbeat, webhook))
         if is_of_environment("scheduler") and (workers or mode == "inline"):
@@ -153,8 +162,8 @@ def run(
             proof=proof or loaded.proof,
         )
     report: RunReport = result.report
+    _show_report(report, quiet, as_json, Shard.parse(shard).folder if shard else "")
     if not quiet:
-        _show_report(report, Shard.parse(shard).folder if shard else "")
         for sentence in [*_advice(report), *_next_steps(loaded)]:
             click.echo(json.dumps({"notice": sentence}) if progress == "json" else sentence, err=True)
 
@@ -162,22 +171,63 @@ def run(
 @cli.command(short_help="Join the shards of a run.")
 @_recipe_options
 @click.option("--quiet", is_flag=True, help="Show no table.")
+@_json_option
 def finish(
-    *, recipe: str, settings: tuple[str, ...], source: str | None, output: str | None, trust: bool, quiet: bool
+    *,
+    recipe: str,
+    settings: tuple[str, ...],
+    source: str | None,
+    output: str | None,
+    trust: bool,
+    quiet: bool,
+    as_json: bool,
 ) -> None:
     """Join the shards that dcurate run --shard has run, with the same params: records, report and index of the output.
 
     It says which shards are missing, if some are. Nothing is computed again.
     """
-    report = load_recipe(recipe, overrides(settings, source, output), trust=trust).pipeline.finish().report
-    if not quiet:
-        _show_report(report)
+    with _failures_as_json() if as_json else nullcontext():
+        report = load_recipe(recipe, overrides(settings, source, output), trust=trust).pipeline.finish().report
+    _show_report(report, quiet, as_json)
 
 
-def _show_report(report: RunReport, shard: str = "") -> None:
-    """Show the table of a report, and where its page is: in the records of the output or of a shard."""
+def _show_report(report: RunReport, quiet: bool, as_json: bool, shard: str = "") -> None:
+    """Show the table of a report, or its figures as JSON, and where its page is: in the records of output or shard."""
     page = f"{Directory(report.output_path, run=shard).records}/{PAGE}" if report.output_path else None
-    console().print(report_table(report, page))
+    if as_json:
+        click.echo(json.dumps(_outcome(report, page)))
+    elif not quiet:
+        console().print(report_table(report, page))
+
+
+def _outcome(report: RunReport, page: str | None) -> dict[str, Any]:
+    """What became of a run, as plain values; stages that took no rows out are left out."""
+    names = ("run", "pipeline", "mode", "seconds", "splits", "splits_before", "workers", "files")
+    places = {name: getattr(report, f"{name}_path") for name in ("output", "rejected", "quarantine")}
+    return {
+        "state": "done",
+        **{name: getattr(report, name) for name in names},
+        "rows_in": report.stages[0].rows_in,
+        "rows_out": report.stages[-1].rows_out,
+        "dropped": {stage.name: stage.dropped for stage in report.stages if stage.dropped},
+        "quarantined": {stage.name: stage.faulty for stage in report.stages if stage.faulty},
+        **places,
+        "report": page,
+        "notices": list(report.notices),
+    }
+
+
+@contextmanager
+def _failures_as_json() -> Iterator[None]:
+    """Write why a run failed or was stopped as JSON; the sentence on standard error, and the exit code, stay."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        click.echo(json.dumps({"state": "stopped", "why": ""}))
+        raise
+    except Exception as error:
+        click.echo(json.dumps({"state": "failed", "why": message_of(error, sys.argv[1:])}))
+        raise
 
 
 @cli.command("compile", short_help="Compile what recipes use, ahead of their runs.")

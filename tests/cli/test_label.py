@@ -17,7 +17,7 @@ from click.testing import CliRunner, Result
 
 from dcurate import PipelineError, ResourceError
 from dcurate.cli import cli
-from dcurate.cli.group import _message
+from dcurate.cli.group import message_of
 from dcurate.cli.label import _show
 from dcurate.learn import measure_agreement
 from dcurate_testing.llm_server import Endpoint
@@ -83,7 +83,7 @@ def test_a_run_at_its_limit_ends_and_the_next_pays_for_the_rest_alone(endpoint: 
     limits = ("--price", "1000,1000", "--max-cost")
     failed = invoked(endpoint, corpus, *limits, "6", fails=True)
     assert isinstance(failed.exception, ResourceError)
-    assert "raise --max-cost, then resume" in _message(failed.exception, ["label"])
+    assert "raise --max-cost, then resume" in message_of(failed.exception, ["label"])
     paid = endpoint.seen.paid
     assert 0 < paid < ROWS
     figures = json.loads(invoked(endpoint, corpus, *limits, "1000", "--resume", "--json", "-", "--quiet").output)

@@ -18,7 +18,7 @@ from rich.console import Console
 
 from dcurate import DataError, DocumentBatch, JsonlReader, PipelineError, peek, profile
 from dcurate.cli import cli
-from dcurate.cli.group import _message
+from dcurate.cli.group import message_of
 from dcurate.runs import Preview
 from dcurate.ui.preview_table import PreviewTable
 
@@ -88,7 +88,7 @@ def test_a_type_settles_a_column_that_differs_between_files_as_the_error_says(tm
     for command in (["peek"], ["profile", "--mode", "inline"]):
         refused = CliRunner().invoke(cli, [*command, str(tmp_path)])
         assert isinstance(refused.exception, DataError)
-        assert "say which it is to be with --schema id=string" in _message(refused.exception, command)
+        assert "say which it is to be with --schema id=string" in message_of(refused.exception, command)
         assert CliRunner().invoke(cli, [*command, str(tmp_path), "--schema", "id=string"]).exit_code == 0
     assert peek(str(tmp_path), schema={"id": "string"}).to_arrow()["id"].to_pylist() == ["7", "x"]
     assert "is not of the form COLUMN=TYPE" in CliRunner().invoke(cli, ["peek", "a", "--schema", "id"]).output
