@@ -21,6 +21,7 @@ def peek(
     *,
     fields: list[str] | None = None,
     schema: Mapping[str, Any] | None = None,
+    delimiter: str | None = None,
     storage_options: dict[str, Any] | None = None,
 ) -> Preview:
     r"""Return the first rows of a corpus and their schema, in about a second whatever its size.
@@ -33,10 +34,11 @@ def peek(
         n: number of rows.
         fields: the columns to read, in this order; all by default. Not for a reader, which has its own.
         schema: types of columns by name where files differ, such as ``{"id": "string"}``. Not for a reader.
+        delimiter: one character between values of CSV files, if it is no comma. Not for a reader.
         storage_options: storage options for fsspec.
 
     Raises:
-        PipelineError: ``n`` is below 1, or ``fields`` or ``schema`` are given with a reader.
+        PipelineError: ``n`` is below 1, or ``fields``, ``schema`` or ``delimiter`` are given with a reader.
         DataError: there is nothing to read, or it cannot be read.
 
     Examples:
@@ -54,7 +56,7 @@ def peek(
         1 row, from the first 1 of the input
     """
     if isinstance(source, Stage):
-        for name, value in (("fields", fields), ("schema", schema)):
+        for name, value in (("fields", fields), ("schema", schema), ("delimiter", delimiter)):
             if value is not None:
                 raise PipelineError(f"peek: {name}={value!r} has no effect on a reader; give it to {source.name!r}")
         return Pipeline("peek", stages=[source]).head(n)
@@ -62,7 +64,12 @@ def peek(
         raise PipelineError(f"peek: {shown(source)} is neither a path, a list of paths nor a reader; give one of these")
     paths = as_list([str(source)] if isinstance(source, str | Path) else list(source))
     reader = DocumentReader(
-        paths, fields=fields, schema=schema, on_bad_line="quarantine", storage_options=storage_options
+        paths,
+        fields=fields,
+        schema=schema,
+        on_bad_line="quarantine",
+        storage_options=storage_options,
+        delimiter=delimiter,
     )
     preview = Pipeline("peek", stages=[reader]).head(n)
     if preview.rows_read and not len(preview):  # which says why no line can be read

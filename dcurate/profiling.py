@@ -21,6 +21,7 @@ from dcurate.events import Event, Observer, TaskDone
 from dcurate.frames.convert import from_rows
 from dcurate.io.document_reader import DocumentReader
 from dcurate.io.files import as_list
+from dcurate.io.source import FileReader
 from dcurate.recipe import Recipe, load_recipe
 from dcurate.run import Executor, Pipeline, observers_of
 from dcurate.text.filter import DocumentFilter
@@ -205,7 +206,7 @@ def _stages_of(source: Any, schema: Mapping[str, Any] | None) -> tuple[list[AnyS
             raise PipelineError(f"pipeline {source.name!r} ends with a writer; leave it out, as nothing is written")
         return list(source.stages), source.name
     if isinstance(source, Stage):
-        return [source], source.name
+        return [source], ", ".join(as_list(source.file_paths)) if isinstance(source, FileReader) else source.name
     paths = as_list([str(source)] if isinstance(source, str | Path) else list(source))
     return [DocumentReader(paths, schema=schema, on_bad_line="quarantine")], ", ".join(paths)
 

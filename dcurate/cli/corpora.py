@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -9,7 +10,16 @@ import orjson
 
 import dcurate
 import dcurate.dedup
-from dcurate.cli.group import LINE_INTERVAL, MODES, cli, console, debug_option, local_executor, trust_option
+from dcurate.cli.group import (
+    LINE_INTERVAL,
+    MODES,
+    cli,
+    console,
+    debug_option,
+    local_executor,
+    message_of,
+    trust_option,
+)
 from dcurate.core.lazy import lazy
 from dcurate.ui.progress import Progress
 
@@ -30,6 +40,16 @@ _schema_option = click.option(
 )
 
 
+_delimiter_option = click.option(
+    "--delimiter", metavar="SIGN", help="The sign between values of CSV files; \\t for a tab."
+)
+
+
+def _sign(delimiter: str | None) -> str | None:
+    """The sign that a shell gives, where a tab is easier to name than to type."""
+    return "\t" if delimiter == r"\t" else delimiter
+
+
 def _schema(column_types: tuple[str, ...]) -> dict[str, str] | None:
     """The types of columns, as a shell gives them."""
     pairs = [given.rpartition("=") for given in column_types]
@@ -44,16 +64,30 @@ def _schema(column_types: tuple[str, ...]) -> dict[str, str] | None:
 @click.option("--rows", type=click.IntRange(min=1), default=5, show_default=True, metavar="N", help="Number of rows.")
 @click.option("--column", "columns", multiple=True, metavar="COLUMN", help="Show this column only; repeatable.")
 @_schema_option
+@_delimiter_option
 @click.option("--json", "as_json", is_flag=True, help="Print types and whole values as JSON.")
 @debug_option
 def peek(
-    *, paths: tuple[str, ...], rows: int, columns: tuple[str, ...], column_types: tuple[str, ...], as_json: bool
+    *,
+    paths: tuple[str, ...],
+    rows: int,
+    columns: tuple[str, ...],
+    column_types: tuple[str, ...],
+    delimiter: str | None,
+    as_json: bool,
 ) -> None:
     """Show the first rows under PATHS, and the types of their columns.
 
     PATHS are files, directories or globs of JSONL, Parquet or CSV. No more is read than these rows need.
     """
-    preview = dcurate.peek(list(paths), rows, fields=list(columns) or None, schema=_schema(column_types))
+    preview = dcurate.peek(
+        list(paths),
+        rows,
+        fields=list(columns) or None,
+        schema=_schema(column_types),
+        delimiter=_sign(delimiter),
+    )
+    preview = replace(preview, notices=tuple(message_of(notice, ["peek"]) for notice in preview.notices))
     if not as_json:
         console().print(preview_table.PreviewTable(preview))
         return
@@ -71,6 +105,7 @@ def peek(
 )
 @click.option("--column", "columns", multiple=True, metavar="COLUMN", help="Count the values of a column; repeatable.")
 @_schema_option
+@_delimiter_option
 @click.option(
     "--most-dropped",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
@@ -94,6 +129,7 @@ def profile(
     filters: str,
     columns: tuple[str, ...],
     column_types: tuple[str, ...],
+    delimiter: str | None,
     most_dropped: float,
     html: str | None,
     json_path: str | None,
@@ -106,9 +142,12 @@ def profile(
 
     PATHS are files, directories or globs of JSONL, Parquet or CSV. Nothing is changed.
     """
+    reader = dcurate.DocumentReader(
+        list(paths), schema=_schema(column_types), delimiter=_sign(delimiter), on_bad_line="quarantine"
+    )
     with Progress(interval_s=LINE_INTERVAL) as progress:
         corpus_profile = dcurate.profile(
-            list(paths),
+            reader,
             text_field=text_field,
             id_field=id_field,
             filters=filters,
@@ -117,7 +156,6 @@ def profile(
             executor=local_executor({"execution_mode": mode}, workers),
             observers=[] if quiet else [progress],
             trust=trust,
-            schema=_schema(column_types),
         )
     if json_path is not None:
         corpus_profile.to_json(json_path)

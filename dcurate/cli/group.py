@@ -47,6 +47,7 @@ _RESUMABLE = (["run"], ["label"])
 
 #: Commands that take types of columns, and how Python names these.
 _TYPED = (["peek"], ["profile"])
+_SIGN = re.compile(r"delimiter=('[^']+')")
 _TYPES = re.compile(r"schema=\{'([^']+)': '([^']+)'\}")
 
 #: Commands that take a recipe, which need not be one's own, nor the folder that it is in.
@@ -146,13 +147,13 @@ def _fail(message: str, code: int, debug: bool) -> NoReturn:
     sys.exit(code)
 
 
-def message_of(error: BaseException, arguments: list[str]) -> str:
-    """Return the message of an error, with command options in place of Python arguments, and without secrets."""
+def message_of(error: BaseException | str, arguments: list[str]) -> str:
+    """Return an error or notice with command options in place of Python arguments, and without secrets."""
     sentence = str(error)
     for argument, option in _IN_A_SHELL.items() if arguments[:1] in _RESUMABLE else ():
         sentence = sentence.replace(argument, option)
     if arguments[:1] in _TYPED:
-        sentence = _TYPES.sub(r"--schema \1=\2", sentence)
+        sentence = _SIGN.sub(r"--delimiter \1", _TYPES.sub(r"--schema \1=\2", sentence))
     return redacted(sentence)
 
 

@@ -226,7 +226,9 @@ def _failures_as_json() -> Iterator[None]:
         click.echo(json.dumps({"state": "stopped", "why": ""}))
         raise
     except Exception as error:
-        click.echo(json.dumps({"state": "failed", "why": message_of(error, sys.argv[1:])}))
+        click.echo(
+            json.dumps({"state": "failed", "why": message_of(error, [click.get_current_context().info_name or ""])})
+        )
         raise
 
 

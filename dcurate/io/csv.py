@@ -23,6 +23,8 @@ from dcurate.io.json_parse import remarks_on_rounded, rounded_in
 from dcurate.io.lines import check_lines, read_lines_of_range, read_whole
 from dcurate.io.source import FileReader
 
+#: Settings for the form of CSV files.
+SIGNS = ("delimiter", "quote", "escape", "header")
 _BOM = b"\xef\xbb\xbf"
 _HEAD, _LONGEST_HEAD = 2**18, 2**26
 #: Bytes up to which rows that cannot be read are kept in quarantine.
@@ -49,8 +51,7 @@ def divided_otherwise(heads: ColumnTypes | None, kind: files.Format) -> list[str
     origins = {} if heads is None else heads.origins
     alone = Counter(origins.values())
     return [
-        f"the rows of {file} have one column, {column!r}, which looks divided by {sign!r}: read such files with "
-        f"CsvReader(path, delimiter={sign!r})"
+        f"the rows of {file} have one column, {column!r}, which looks divided by {sign!r}: give delimiter={sign!r}"
         for column, file in origins.items()
         if alone[file] == 1 and kind.matches(file) and (sign := other_delimiter([column])) and sign in column
     ]

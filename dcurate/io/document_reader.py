@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain, groupby
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -46,7 +46,7 @@ class _Readable(NamedTuple):
 _READABLE = (
     _Readable(JsonlReader, ("on_bad_line",), READ_KWARGS, None),
     _Readable(parquet.ParquetReader, (), parquet.READ_KWARGS, b"PAR1"),
-    _Readable(csv.CsvReader, ("on_bad_line",), (), None),
+    _Readable(csv.CsvReader, ("on_bad_line", *csv.SIGNS), (), None),
 )
 
 
@@ -77,6 +77,7 @@ class DocumentReader(FileReader):
             values; with ``filter`` they must be those of the folder. ``schema`` gives such a column another type.
         on_bad_line: ``"raise"``, or ``"quarantine"`` to go on without lines of JSON or CSV that cannot be read and
             keep them in quarantine; also without what comes after damage in a compressed file.
+        delimiter: of CSV files, as ``quote``, ``escape`` and ``header`` are; see `CsvReader`.
         frames: ``"cudf"`` to have the rows on a GPU, in a slot that has one. Untested on a GPU.
 
     Examples:
@@ -98,6 +99,10 @@ class DocumentReader(FileReader):
 
     on_bad_line: Literal["raise", "quarantine"] = "raise"
     name: str = "document_reader"
+    delimiter: str | None = field(default=None, kw_only=True)
+    quote: str = field(default='"', kw_only=True)
+    escape: str | None = field(default=None, kw_only=True)
+    header: bool | list[str] = field(default=True, kw_only=True)
 
     kind: ClassVar[files.Format] = files.Formats.of(*(readable.make.kind for readable in _READABLE))
     has_folder_columns: ClassVar[bool] = True
@@ -140,7 +145,7 @@ class DocumentReader(FileReader):
         sign = other_delimiter(columns)
         if not sign or not any(self._format(file.path).make is csv.CsvReader for file in self._files()):
             return ""
-        return f"; a CSV file looks divided by {sign!r}: read it with CsvReader(path, delimiter={sign!r})"
+        return f"; a CSV file looks divided by {sign!r}: give delimiter={sign!r}"
 
     def _can_keep_lines(self) -> bool:
         if self.fields is not None or self.frames != "arrow":
@@ -157,6 +162,13 @@ class DocumentReader(FileReader):
     def remarks(self, found: Mapping[str, int]) -> list[str]:
         """Return sentences about whole numbers that lost digits."""
         return [*remarks_on_rounded(found), *skipped_groups(found)]
+
+    def _files(self) -> list[files.SourceFile]:
+        sources = super()._files()
+        changed = [sign for sign in csv.SIGNS if getattr(self, sign) != getattr(csv.CsvReader, sign)]
+        if changed and not any(self._format(file.path).make is csv.CsvReader for file in sources):
+            self._notices += (f"{listed(changed)} of {self.name} had no effect, as the input has no CSV file",)
+        return sources
 
     def _counted(self, part: FilePart) -> list[FilePart]:
         return self._reader(self._format(part.path))._counted(part)

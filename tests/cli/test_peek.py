@@ -96,3 +96,19 @@ def test_a_type_settles_a_column_that_differs_between_files_as_the_error_says(tm
         peek(JsonlReader(str(tmp_path)), schema={"id": "string"})
     with pytest.raises(PipelineError, match="profile: schema=.* has no effect on .jsonl_reader.; give it to"):
         profile(JsonlReader(str(tmp_path)), schema={"id": "string"})
+
+
+@pytest.mark.parametrize(("sign", "option"), [(";", ";"), ("\t", r"\t"), ("\t", "\t"), ("|", "|")])
+def test_the_advice_on_a_csv_file_that_is_divided_otherwise_works(sign: str, option: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(f"id{sign}text\n1{sign}one\n")
+    shown = CliRunner().invoke(cli, ["peek", str(path)])
+    assert f"give --delimiter {sign!r}" in " ".join(shown.stdout.split())
+    refused = CliRunner().invoke(cli, ["profile", str(path), "--mode", "inline", "--quiet"])
+    assert f"give --delimiter {sign!r}" in message_of(refused.exception or "", ["profile"])
+    assert f"give delimiter={sign!r}" in peek(str(path)).notices[0]
+    for command in (["peek"], ["profile", "--mode", "inline", "--quiet"]):
+        assert CliRunner().invoke(cli, [*command, str(path), "--delimiter", option]).exit_code == 0
+    assert peek(str(path), delimiter=sign).to_arrow().to_pylist() == [{"id": "1", "text": "one"}]
+    with pytest.raises(PipelineError, match="peek: delimiter=.* has no effect on a reader"):
+        peek(JsonlReader(str(path)), delimiter=sign)

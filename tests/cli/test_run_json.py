@@ -27,6 +27,16 @@ stages:
 - JsonlWriter: {path: "${output}"}
 """
 
+HELD = """
+from dcurate import processing_stage
+
+
+@processing_stage()
+def hold(task):
+    open("held.txt").read()
+    return task
+"""
+
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -67,6 +77,7 @@ def test_a_run_that_fails_is_json_too_and_exits_as_without_it() -> None:
         assert outcome == {"state": "failed", "why": str(plain.exception)}
     again = [run("run", "r.yaml", "--mode", "inline")[1] for _ in range(2)]
     assert [outcome["state"] for outcome in again] == ["done", "failed"]
+    assert "go on with it with --resume" in again[1]["why"]
 
 
 def test_shards_that_are_joined_are_json() -> None:
@@ -82,9 +93,7 @@ def test_shards_that_are_joined_are_json() -> None:
 @pytest.mark.program
 def test_a_run_that_is_stopped_says_so(here: Path) -> None:
     os.mkfifo(here / "held.txt")
-    (here / "held.py").write_text(
-        "from dcurate import processing_stage\n\n\n@processing_stage()\ndef hold(task):\n    open('held.txt').read()\n    return task\n"
-    )
+    (here / "held.py").write_text(HELD)
     (here / "r.yaml").write_text(RECIPE.replace("- ScoreFilter", "- held:hold\n- ScoreFilter"))
     command = [sys.executable, "-m", "dcurate.cli", "run", "r.yaml", "--mode", "inline", "--trust", "--json"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}

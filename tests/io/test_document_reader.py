@@ -39,6 +39,7 @@ from dcurate import (
     Pipeline,
     PipelineError,
 )
+from dcurate.io.csv import SIGNS
 from tests.conftest import ROOT
 from tests.dying import dying
 from tests.forked import finished
@@ -519,9 +520,30 @@ def test_a_csv_file_that_looks_divided_by_another_sign_is_named_in_a_notice_and_
     for reader in (DocumentReader(str(tmp_path)), CsvReader(str(tmp_path / "*.csv"))):
         pipeline = Pipeline("p", stages=[reader])
         [notice] = pipeline.run(InlineExecutor(), observers=[]).report.notices
-        assert notice.startswith("the rows of a.csv have one column, 'id;text', which looks divided by ';': read such")
+        assert notice.startswith("the rows of a.csv have one column, 'id;text', which looks divided by ';': give")
         assert notice in pipeline.head(1).notices
         assert notice in repr(pipeline.head(1))
+
+
+def test_settings_for_the_form_of_csv_files_are_those_of_the_reader_of_csv(tmp_path):
+    (tmp_path / "a.csv").write_text("'one; two';3\n'it\\'s';4\n")
+    (tmp_path / "b.jsonl").write_text('{"text": "five", "n": "6"}\n')
+    form = {"delimiter": ";", "quote": "'", "escape": "\\", "header": ["text", "n"]}
+    assert set(form) == set(SIGNS)
+    alone = Pipeline("p", stages=[CsvReader(str(tmp_path / "a.csv"), **form)]).run(InlineExecutor(), observers=[])
+    both = Pipeline("p", stages=[DocumentReader(str(tmp_path), **form)]).run(InlineExecutor(), observers=[])
+    rows = [*alone.to_arrow().to_pylist(), {"text": "five", "n": "6"}]
+    assert (
+        both.to_arrow().to_pylist()
+        == rows
+        == [{"text": t, "n": n} for t, n in [("one; two", "3"), ("it's", "4"), ("five", "6")]]
+    )
+    assert both.report.notices == ()
+    with pytest.raises(PipelineError, match="document_reader: delimiter=';;' must be one ASCII character"):
+        DocumentReader(str(tmp_path), delimiter=";;")
+    unused = Pipeline("p", stages=[DocumentReader(str(tmp_path / "b.jsonl"), delimiter=";")])
+    [notice] = unused.run(InlineExecutor(), observers=[]).report.notices
+    assert notice == "'delimiter' of document_reader had no effect, as the input has no CSV file"
 
 
 def test_a_column_of_the_schema_that_no_file_has_is_named_if_another_is_like_it(tmp_path):

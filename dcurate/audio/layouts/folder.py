@@ -33,6 +33,7 @@ class AudioFolderReader(MediaFolderReader):
         schema: types of columns by name, instead of guessing.
         limit: number of rows to read, at most: the first ones in the order of the files.
         on_bad_line: ``"raise"``, or ``"quarantine"`` to go on without lines that cannot be read.
+        delimiter: of files ``metadata.csv``, as ``quote``, ``escape`` and ``header`` are; see `CsvReader`.
         frames: ``"cudf"`` to have the rows on a GPU. Untested on a GPU.
 
     Raises:
