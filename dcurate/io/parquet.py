@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from io import BytesIO
 from itertools import accumulate, pairwise
 from types import MappingProxyType
@@ -26,6 +26,7 @@ from dcurate.frames.schema import ColumnTypes, combined, with_fields, without
 from dcurate.fs.errors import storage_errors
 from dcurate.fs.listing import check_unchanged, open_unchanged, unchanged
 from dcurate.io import files
+from dcurate.io.appended import check_appended, types_in
 from dcurate.io.folder_columns import NULL_FOLDER
 from dcurate.io.json_parse import remarks_on_rounded, rounded_as
 from dcurate.io.parquet_bounds import group_bounds
@@ -438,6 +439,8 @@ class ParquetWriter(FileWriter):
     endings: ClassVar[tuple[str, ...]] = (".parquet",)
     takes_label: ClassVar[bool] = True
     writes_without_rows: ClassVar[bool] = True
+    #: Types of the columns of files that earlier runs wrote, to which this one appends.
+    _before: ColumnTypes = field(default=ColumnTypes(), init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -454,7 +457,12 @@ class ParquetWriter(FileWriter):
     def inputs(self) -> tuple[list[str], list[str]]:
         return [], list(dict.fromkeys([*super().inputs()[1], *(self.partition_cols or ())]))
 
+    def prepare(self, resume: bool) -> None:
+        super().prepare(resume)
+        self._before = types_in(self.directory, self._files_before()) if self.mode == "append" else ColumnTypes()
+
     def _write(self, table: pa.Table, key: BatchKey, folder: str) -> Iterator[FilePart]:
+        check_appended(self._before, table.schema, self.name)
         for inner, rows in self._folders(table):
             for number, piece in enumerate(self._pieces(rows)):
                 name = folder + inner + self._name(key, ".parquet", number)

@@ -23,7 +23,7 @@ from dcurate.frames.document import DocumentBatch
 from dcurate.fs.stores import Directory
 from dcurate.io import output
 from dcurate.io.files import CSV, JSONL, PARQUET, is_names
-from dcurate.io.labels import superseded
+from dcurate.io.labels import run_labels, superseded
 from dcurate.io.opted_out import StandingLists, rows_but
 from dcurate.io.optouts import REASON
 from dcurate.io.partition import parse_bytes
@@ -32,6 +32,8 @@ from dcurate.rows import columns_listed
 
 #: Key of the file of an output without rows; no split has such a name.
 _NO_ROWS = BatchKey("\0no rows")
+#: How the names of files without rows begin.
+_WITHOUT_ROWS = f"{output.stem(_NO_ROWS.split)}-{_NO_ROWS.digest}"
 
 
 @dataclass
@@ -191,8 +193,15 @@ class FileWriter(SinkStage[DocumentBatch]):
 
     def remove_without_rows(self) -> None:
         """Remove files of `write_without_rows`, as the output has rows now."""
-        begin = f"{output.stem(_NO_ROWS.split)}-{_NO_ROWS.digest}"
-        self.directory.remove([name for name in self.directory.files() if name.startswith(begin)])
+        self.directory.remove([name for name in self.directory.files() if name.startswith(_WITHOUT_ROWS)])
+
+    def _files_before(self) -> list[str]:
+        """Return the sorted names of the files with rows that this run adds to: those of its label are replaced."""
+        ours = [run.generation for run in run_labels(self.directory) if run.label == self.label]
+        replaced = {self.generation, *ours, *superseded(self.directory)}
+        leaves_out = set(output.files_of_runs(self.directory, replaced))
+        names = self.directory.files().keys() - leaves_out
+        return sorted(name for name in names if name.endswith(self.endings) and not name.startswith(_WITHOUT_ROWS))
 
     @property
     def _suffix(self) -> str:

@@ -367,6 +367,6 @@ def test_values_of_partitions_of_delta_are_those_of_the_log(tmp_path: Path) -> N
 def test_text_is_not_appended_to_a_column_of_numbers(kind: str, values: list[Any], tmp_path: Path) -> None:
     place = Place(kind, tmp_path)
     run(place.writer(), pa.table({"n": values}))
-    with pytest.raises(DataError, match="column 'n' of table .* has no text, which rows have; change the table first"):
+    with pytest.raises(DataError, match="'n' is string in the rows, and .* in table .*, which has no text; change the"):
         run(place.writer(mode="append"), pa.table({"n": ["007"]}))
     assert place.rows()["n"].to_pylist() == values

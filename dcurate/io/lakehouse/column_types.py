@@ -48,7 +48,8 @@ class TableTypes:
             problem = _what_is_lost(column.type, known[column.name])
             if problem:
                 raise DataError(
-                    f"{self.stage}: column {column.name!r} of table {self.path!r} has {problem}, which rows have; "
+                    f"{self.stage}: column {column.name!r} is {column.type} in the rows, and {known[column.name]} in "
+                    f"table {self.path!r}, which has {problem}; "
                     "change the table first, or the rows"
                 )
         kinds = known or {column.name: column.type for column in rows.schema} | {
