@@ -258,7 +258,7 @@ def _places(report: RunReport, page: str | None, width: int) -> Iterator[Text]:
         ("result", "nothing to do: an earlier run has finished all splits" if report.nothing_was_left else ""),
         *(("notice", notice) for notice in report.notices),
         ("time", f"{seconds_text(report.seconds)}{workers}{'' if report.splits_before else speed}"),
-        ("splits", f"{report.splits:,}{before}" if report.splits else ""),
+        ("splits", f"{many(report.splits, 'part')} of the input{before}" if report.splits else ""),
         ("used", used_text(report)),
         ("output", f"{report.output_path} ({many(report.files, 'file')})" if report.output_path else ""),
         ("report", page or ""),

@@ -53,7 +53,7 @@ slot s: seconds in the stage's own code, summed over slots
 · computed in one pass with the stage above
 
 time        4.0 s on 2 workers: 250 docs/s, 0.7 MB/s of input
-splits      8
+splits      8 parts of the input
 output      out (8 files)
 rejected    out/rejected
 quarantine  out.dcurate/quarantine (5 documents)
@@ -74,7 +74,7 @@ def test_a_narrow_terminal_is_shown_fewer_columns_and_no_broken_words():
 
 def test_a_resumed_run_names_the_earlier_splits_and_claims_no_speed():
     report = RunReport("7f3a", "demo", "batch", 0.0, 65.0, STAGES, splits=8, splits_before=6)
-    assert shown(report)[-2:] == ["time    1 min 05 s", "splits  8, 6 of them by an earlier run"]
+    assert shown(report)[-2:] == ["time    1 min 05 s", "splits  8 parts of the input, 6 of them by an earlier run"]
 
 
 def test_the_rate_leaves_out_the_time_in_which_kernels_were_compiled():
