@@ -236,7 +236,7 @@ def training_summary(
         (2, 'example.org')
         >>> folder.cleanup()
     """
-    addresses = list(map(os.fspath, [outputs] if isinstance(outputs, str | os.PathLike) else outputs))
+    addresses = [os.fspath(output) for output in ([outputs] if isinstance(outputs, str | os.PathLike) else outputs)]
     if not addresses:
         raise PipelineError("outputs: name at least one output directory")
     if len(set(addresses)) < len(addresses):
