@@ -6,8 +6,10 @@ import re
 from collections.abc import Mapping
 
 #: Bits of cues: a post; its author, date and text; by schema.org; a price; a cart; documentation; an author or a date
-#: that is not shown; a date that no element marks.
-POST, AUTHOR, DATE, BODY, BY_SCHEMA, PRICE, CART, MANUAL, UNSEEN, IN_TEXT = (1 << bit for bit in range(10))
+#: that is not shown; a date that no element marks; a thread by schema.org; comments or reviews.
+POST, AUTHOR, DATE, BODY, BY_SCHEMA, PRICE, CART, MANUAL, UNSEEN, IN_TEXT, THREAD, COMMENT = (
+    1 << bit for bit in range(12)
+)
 
 _NAMES = (
     (
@@ -53,6 +55,8 @@ _SCHEMA = {
     **dict.fromkeys(("text", "articlebody", "commenttext"), BODY),
     "price": PRICE,
 }
+_THREADS = frozenset(("discussionforumposting", "qapage"))
+_COMMENT = re.compile(r"comment|review|kommentar|trackback|pingback", re.IGNORECASE)
 _PROFILE = re.compile(
     r"(?:^|[/?&=.])(?:users?|members?|profile?s?|u|people|viewprofile|author)(?:\.php)?[/?=&;]", re.IGNORECASE
 )
@@ -81,8 +85,10 @@ def cues_of(tag: str, attributes: Mapping[str, str]) -> int:
         cues |= _of_id(identifier)
     for name in ("itemprop", "itemtype"):
         for value in attributes.get(name, "")[:_LONGEST].lower().split():
-            cue = _SCHEMA.get(value.rpartition("/")[2], 0)
+            value = value.rpartition("/")[2]
+            cue = _SCHEMA.get(value, 0)
             cues |= cue and cue | BY_SCHEMA
+            cues |= THREAD if name == "itemtype" and value in _THREADS else 0
     if tag in ("a", "form") and _BASKET.search(attributes.get("action" if tag == "form" else "href", "")[:_LONGEST]):
         cues |= CART
     if tag == "a":
@@ -95,7 +101,7 @@ def cues_of(tag: str, attributes: Mapping[str, str]) -> int:
 def _of_names(names: str) -> int:
     known = _KNOWN.get(names)
     if known is None:
-        known = 0
+        known = COMMENT if _COMMENT.search(names[:_LONGEST]) else 0
         for name in names[:_LONGEST].lower().replace("_", "-").split():
             for bit, pattern in _PATTERNS:
                 if pattern.fullmatch(name):
@@ -108,7 +114,8 @@ def _of_names(names: str) -> int:
 
 
 def _of_id(identifier: str) -> int:
+    cues = COMMENT if _COMMENT.search(identifier[:_LONGEST]) else 0
     match = _NUMBERED.fullmatch(identifier[:_LONGEST].lower().replace("_", "-"))
     if match is None:
-        return 0
-    return BODY if match[2] else POST
+        return cues
+    return cues | (BODY if match[2] else POST)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from dcurate.text.extract.algorithms import PageSignals
 from dcurate.text.extract.blocks import CODE, HEADING, PARAGRAPH, HtmlBlock
+from dcurate.text.extract.main_content import main_content
 from dcurate.text.extract.page_facts import LinkedData
 from dcurate.text.extract.structure_reader import StructurePage
 from dcurate.text.extract.tags import PageTags
@@ -23,7 +24,7 @@ _TYPES: Mapping[str, frozenset[str]] = {
     ARTICLE: frozenset(
         (
             *("Article", "NewsArticle", "BlogPosting", "Report", "ScholarlyArticle", "ReportageNewsArticle"),
-            *("AnalysisNewsArticle", "OpinionNewsArticle", "AdvertiserContentArticle", "SocialMediaPosting", "article"),
+            *("AnalysisNewsArticle", "OpinionNewsArticle", "AdvertiserContentArticle", "SocialMediaPosting"),
             *("LiveBlogPosting", "Recipe", "BackgroundNewsArticle", "MedicalScholarlyArticle", "HowTo"),
         )
     ),
@@ -40,7 +41,7 @@ _MANUALS = re.compile(
 #: Bytes of a text that is prose, and of all of it in an article; blocks that a title with a link begins in a listing.
 _LONG, _ARTICLE, _TITLES = 100, 600, 5
 #: Part of the text of a thread that is in its posts; of a listing that is in links; of documentation that is code.
-_IN_POSTS, _LINKED, _CODE = 0.5, 0.4, 0.08
+_IN_POSTS, _IN_ALIKE, _IN_ONE, _LINKED, _CODE = 0.5, 0.6, 0.9, 0.4, 0.08
 _MOST_CARTS, _LISTED_PRICES = 3, 8
 _QUESTION = "question"
 
@@ -48,13 +49,22 @@ _QUESTION = "question"
 def kind_of(page: StructurePage, tags: PageTags, posts: Sequence[Post], signals: PageSignals) -> str:
     """Return the kind of a page: what it says by its types or its generator, else what it looks like.
 
+    A thread of which OpenGraph says that it is an article is one: programs of forums say so.
+
     Args:
         page: its blocks and cues.
         tags: what it says about itself.
         posts: posts of the thread, if it is one.
         signals: what it consists of.
     """
-    return declared_kind(tags) or kind_by_structure(page, posts, signals)
+    if page.is_thread:
+        return FORUM
+    kind = declared_kind(tags)
+    if kind:
+        return kind
+    if page.is_article:
+        return FORUM if _is_thread(page, posts) and not _are_comments(posts) else ARTICLE
+    return kind_by_structure(page, posts, signals)
 
 
 def declared_kind(tags: PageTags) -> str:
@@ -75,9 +85,8 @@ def declared_kind(tags: PageTags) -> str:
 
 def kind_by_structure(page: StructurePage, posts: Sequence[Post], signals: PageSignals) -> str:
     """Return the kind that a page looks like: by its posts, prices, links, code and prose."""
-    size = sum(block.size - min(block.linked, block.size) for block in page.blocks)
     prose = _prose(page.blocks)
-    if posts and sum(post.size for post in posts) >= _IN_POSTS * size and not _has_article(posts, prose):
+    if _is_thread(page, posts):
         return FORUM
     if page.carts and page.carts <= _MOST_CARTS and 0 < page.prices <= _LISTED_PRICES:
         return PRODUCT
@@ -94,11 +103,42 @@ def kind_by_structure(page: StructurePage, posts: Sequence[Post], signals: PageS
     return LISTING if signals.link_ratio >= _LINKED and titled >= 3 else OTHER
 
 
-def _has_article(posts: Sequence[Post], prose: int) -> bool:
-    """Return whether a page has prose besides its posts, or in one that is of another kind than most: an article."""
-    [(usual, _)] = Counter(post.name for post in reversed(posts)).most_common(1)
-    alike = [post for post in posts if post.name == usual or _QUESTION in post.name]
-    return prose - sum(_prose(post.blocks) for post in alike) >= _ARTICLE
+def _is_thread(page: StructurePage, posts: Sequence[Post]) -> bool:
+    """Return whether posts that are alike have most of the prose.
+
+    Comments have nearly all of it, else they are those of an article. Of other posts, none has nearly all of it alone.
+    """
+    if not posts:
+        return False
+    alike = _alike(posts)
+    all_prose, proses = _prose(page.blocks), [_prose(post.blocks) for post in alike]
+    prose = sum(proses)
+    if all_prose - prose < _ARTICLE:
+        size = sum(block.size - min(block.linked, block.size) for block in page.blocks)
+        return sum(post.size for post in posts) >= _IN_POSTS * size
+    if _are_comments(alike) or max(proses) > _IN_ONE * prose or prose < _IN_POSTS * all_prose:
+        return False
+    inside = {id(block) for post in alike for block in post.blocks}
+    main = [block for block in main_content(page) if id(block) not in inside]
+    return prose >= _IN_ALIKE * (prose + _prose(main))
+
+
+def _alike(posts: Sequence[Post]) -> list[Post]:
+    """Return the posts of the kind that has most of the prose, the last kind if all differ, and questions.
+
+    Posts are alike if their elements or those of their texts have the same name.
+    """
+    groups: dict[str, list[Post]] = {}
+    for post in posts:
+        for name in {post.name, post.body} if not post.body.endswith(".") else (post.name,):
+            groups.setdefault(name, []).append(post)
+    repeated = [group for group in groups.values() if len(group) > 1]
+    usual = max(repeated, key=lambda group: sum(_prose(post.blocks) for post in group), default=posts[-1:])
+    return [*usual, *(post for post in posts if _QUESTION in post.name and post not in usual)]
+
+
+def _are_comments(posts: Sequence[Post]) -> bool:
+    return 2 * sum(post.is_comment for post in posts) > len(posts)
 
 
 def _prose(blocks: Sequence[HtmlBlock]) -> int:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from dcurate.text.extract.blocks import HtmlPage
-from dcurate.text.extract.cues import AUTHOR, BODY, CART, DATE, MANUAL, POST, PRICE, UNSEEN, cues_of
+from dcurate.text.extract.cues import AUTHOR, BODY, CART, DATE, MANUAL, POST, PRICE, THREAD, UNSEEN, cues_of
 from dcurate.text.extract.reader import PageReader
 
 #: Longest text that is taken for an author or a date, and parts of a page that are looked at for it.
@@ -73,6 +73,7 @@ class StructurePage(HtmlPage):
         prices: how many elements are prices.
         carts: how many put things into a cart.
         manual: how many are those of documentation.
+        is_thread: whether it says that it is a thread, by microdata of schema.org.
     """
 
     cues: list[int] = field(default_factory=list)
@@ -82,6 +83,7 @@ class StructurePage(HtmlPage):
     prices: int = 0
     carts: int = 0
     manual: int = 0
+    is_thread: bool = False
 
 
 class StructureReader(PageReader):
@@ -105,7 +107,8 @@ class StructureReader(PageReader):
         before = self._node
         super().start(tag, attributes)
         page = self.structure
-        if cues & (PRICE | CART | MANUAL):
+        if cues & (PRICE | CART | MANUAL | THREAD):
+            page.is_thread |= bool(cues & THREAD)
             page.prices += bool(cues & PRICE)
             page.carts += bool(cues & CART)
             page.manual += bool(cues & MANUAL)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from dcurate.text.extract.algorithms import ThreadTurn
 from dcurate.text.extract.blocks import CODE, FORMULA, HEADING, PARAGRAPH, TABLE, HtmlBlock
-from dcurate.text.extract.cues import AUTHOR, BODY, BY_SCHEMA, DATE, IN_TEXT, POST, UNSEEN
+from dcurate.text.extract.cues import AUTHOR, BODY, BY_SCHEMA, COMMENT, DATE, IN_TEXT, POST, UNSEEN
 from dcurate.text.extract.hints import ASIDE
 from dcurate.text.extract.page_facts import LinkedData
 from dcurate.text.extract.structure_reader import Mark, StructurePage, date_in, is_of_another
@@ -39,6 +39,8 @@ class Post(NamedTuple):
         blocks: blocks of its text.
         size: bytes of all text in its element.
         name: tag and first class of its element.
+        body: tag and first class of the element with its text.
+        is_comment: whether its element or one around it is named as comments or reviews.
     """
 
     author: str
@@ -46,6 +48,8 @@ class Post(NamedTuple):
     blocks: list[HtmlBlock]
     size: int
     name: str
+    body: str
+    is_comment: bool
 
 
 def posts_of(page: StructurePage) -> list[Post]:
@@ -134,6 +138,7 @@ def _posts_at(page: StructurePage, nodes: set[int], marks: Sequence[Mark]) -> li
     with_marks = _places_of(marks)
     sizes = (0 if place in with_marks else block.size for place, block in enumerate(page.blocks))
     unmarked = list(accumulate(sizes, initial=0))
+    commented = _innermost(page, {node for node, cues in enumerate(page.cues) if cues & COMMENT})
     posts = []
     for node, places in blocks_of.items():
         author, date = _best(of_post[node], AUTHOR), _best(of_post[node], DATE)
@@ -148,7 +153,8 @@ def _posts_at(page: StructurePage, nodes: set[int], marks: Sequence[Mark]) -> li
         blocks = _text_blocks(page, places, body, of_post[node]) or lines.get(node, [])
         if blocks:
             size = sum(page.blocks[place].size for place in places)
-            posts.append(Post(author, date.removeprefix(author), blocks, size, _NUMBERS.sub("", page.names[node])))
+            name, body_name = (_NUMBERS.sub("", page.names[inner]) for inner in (node, body))
+            posts.append(Post(author, date.removeprefix(author), blocks, size, name, body_name, commented[node] >= 0))
     return posts
 
 
