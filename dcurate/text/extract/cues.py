@@ -56,7 +56,7 @@ _SCHEMA = {
     "price": PRICE,
 }
 _THREADS = frozenset(("discussionforumposting", "qapage"))
-_COMMENT = re.compile(r"comment|review|kommentar|trackback|pingback", re.IGNORECASE)
+_COMMENT = re.compile(r"comment|(?<!p)review|kommentar|trackback|pingback", re.IGNORECASE)
 _PROFILE = re.compile(
     r"(?:^|[/?&=.])(?:users?|members?|profile?s?|u|people|viewprofile|author)(?:\.php)?[/?=&;]", re.IGNORECASE
 )
@@ -89,6 +89,8 @@ def cues_of(tag: str, attributes: Mapping[str, str]) -> int:
             cue = _SCHEMA.get(value, 0)
             cues |= cue and cue | BY_SCHEMA
             cues |= THREAD if name == "itemtype" and value in _THREADS else 0
+    if tag in ("html", "body"):
+        cues &= ~COMMENT
     if tag in ("a", "form") and _BASKET.search(attributes.get("action" if tag == "form" else "href", "")[:_LONGEST]):
         cues |= CART
     if tag == "a":

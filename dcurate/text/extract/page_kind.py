@@ -38,6 +38,11 @@ _MANUALS = re.compile(
     r"docfx|typedoc|antora|readme\.io|hugo docsy|nbconvert)",
     re.IGNORECASE,
 )
+_FORUMS = re.compile(
+    r"(?:discourse|vbulletin|phpbb|xenforo|mybb|flarum|nodebb|vanilla forums|invision community|woltlab|fluxbb|punbb|"
+    r"simple machines|question2answer|askbot|mhonarc|hyperkitty|pipermail)",
+    re.IGNORECASE,
+)
 #: Bytes of a text that is prose, and of all of it in an article; blocks that a title with a link begins in a listing.
 _LONG, _ARTICLE, _TITLES = 100, 600, 5
 #: Part of the text of a thread that is in its posts; of a listing that is in links; of documentation that is code.
@@ -80,7 +85,9 @@ def declared_kind(tags: PageTags) -> str:
         names = node.get("@type")
         types.update(name for name in (names if isinstance(names, list) else [names]) if isinstance(name, str))
     by_type = next((kind for kind, names in _TYPES.items() if types & names), "")
-    return by_type or (DOCUMENTATION if _MANUALS.search(tags.meta("generator")[:200]) else "")
+    generator = tags.meta("generator")[:200]
+    by_program = DOCUMENTATION if _MANUALS.search(generator) else FORUM if _FORUMS.search(generator) else ""
+    return by_type or by_program
 
 
 def kind_by_structure(page: StructurePage, posts: Sequence[Post], signals: PageSignals) -> str:
@@ -134,7 +141,8 @@ def _alike(posts: Sequence[Post]) -> list[Post]:
             groups.setdefault(name, []).append(post)
     repeated = [group for group in groups.values() if len(group) > 1]
     usual = max(repeated, key=lambda group: sum(_prose(post.blocks) for post in group), default=posts[-1:])
-    return [*usual, *(post for post in posts if _QUESTION in post.name and post not in usual)]
+    names = {(post.name, post.body) for post in usual}
+    return [post for post in posts if (post.name, post.body) in names or _QUESTION in post.name]
 
 
 def _are_comments(posts: Sequence[Post]) -> bool:

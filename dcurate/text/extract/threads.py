@@ -89,24 +89,28 @@ def _named(page: StructurePage) -> set[int]:
 
 
 def _beside_each_other(page: StructurePage, marks: Sequence[Mark]) -> set[int]:
-    """Return elements with an author and a date, at least two alike beside each other, without linked titles."""
-    has = [0] * len(page.parents)
+    """Return elements with an author and a date, or one of them and a text by its name.
+
+    Two or more are alike beside each other, two of them have the same of these, and most begin without linked titles.
+    """
+    has = [cues & BODY for cues in page.cues]
     for mark in marks:
         if mark.node >= 0:
             has[mark.node] |= mark.cues & (AUTHOR | DATE)
     for node in range(len(has) - 1, 0, -1):
         if page.parents[node] >= 0:
             has[page.parents[node]] |= has[node]
-    both = [
-        node
+    kinds = {
+        node: (page.parents[node], _NUMBERS.sub("", page.names[node]))
         for node, cues in enumerate(has)
-        if cues == AUTHOR | DATE and page.parents[node] >= 0 and not page.hints[node] & ASIDE
-    ]
-    kinds = {node: (page.parents[node], _NUMBERS.sub("", page.names[node])) for node in both}
+        if cues & (AUTHOR | DATE) and cues.bit_count() >= 2 and page.parents[node] >= 0 and not page.hints[node] & ASIDE
+    }
+    with_same = Counter((kind, has[node] & (AUTHOR | DATE)) for node, kind in kinds.items())
+    repeated = {kind for (kind, _), count in with_same.items() if count >= _LEAST_POSTS}
     alike = Counter(kinds.values())
     names = _places_of(marks)
-    titled = Counter(kinds[node] for node in both if _has_linked_title(page, node, names))
-    return {node for node in both if alike[kinds[node]] >= max(_LEAST_POSTS, 2 * titled[kinds[node]] + 1)}
+    titled = Counter(kind for node, kind in kinds.items() if _has_linked_title(page, node, names))
+    return {node for node, kind in kinds.items() if kind in repeated and alike[kind] > 2 * titled[kind]}
 
 
 def _has_linked_title(page: StructurePage, node: int, names: set[int]) -> bool:
