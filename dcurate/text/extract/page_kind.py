@@ -118,12 +118,13 @@ def _is_thread(page: StructurePage, posts: Sequence[Post]) -> bool:
     if not posts:
         return False
     alike = _alike(posts)
-    all_prose, proses = _prose(page.blocks), [_prose(post.blocks) for post in alike]
-    prose = sum(proses)
+    are_comments = _are_comments(alike)
+    proses = [_prose(post.blocks) for post in alike if post.is_comment or not are_comments]
+    all_prose, prose = _prose(page.blocks), sum(proses)
     if all_prose - prose < _ARTICLE:
         size = sum(block.size - min(block.linked, block.size) for block in page.blocks)
         return sum(post.size for post in posts) >= _IN_POSTS * size
-    if _are_comments(alike) or max(proses) > _IN_ONE * prose or prose < _IN_POSTS * all_prose:
+    if are_comments or max(proses) > _IN_ONE * prose or prose < _IN_POSTS * all_prose:
         return False
     inside = {id(block) for post in alike for block in post.blocks}
     main = [block for block in main_content(page) if id(block) not in inside]

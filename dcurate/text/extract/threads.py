@@ -34,6 +34,7 @@ class Post(NamedTuple):
     """A post as it is on the page.
 
     Args:
+        node: its element.
         author: who wrote it, as the page has it; empty if it does not say.
         date: when, likewise.
         blocks: blocks of its text.
@@ -43,6 +44,7 @@ class Post(NamedTuple):
         is_comment: whether its element or one around it is named as comments or reviews.
     """
 
+    node: int
     author: str
     date: str
     blocks: list[HtmlBlock]
@@ -64,8 +66,27 @@ def posts_of(page: StructurePage) -> list[Post]:
         posts = _posts_at(page, nodes, marks)
         by_schema = any(page.cues[node] & BY_SCHEMA for node in nodes)
         if len(posts) >= _LEAST_POSTS or (posts and by_schema):
-            return posts
+            first = _first_post(page, posts)
+            more = _posts_at(page, {first, *(post.node for post in posts)}, marks) if first >= 0 else posts
+            return more if more[0].author or not posts[0].author else posts
     return []
+
+
+def _first_post(page: StructurePage, posts: Sequence[Post]) -> int:
+    """Return the element before posts whose text is in one like theirs, as a first post built otherwise; -1 for none."""
+    [(usual, _)] = Counter(post.body for post in reversed(posts)).most_common(1)
+    around = {-1}
+    for post in posts:
+        node = post.node
+        while node not in around:
+            around.add(node)
+            node = page.parents[node]
+    outermost: list[int] = []
+    for node, parent in enumerate(page.parents[: posts[0].node]):
+        outermost.append(-1 if node in around else outermost[parent] if outermost[parent] >= 0 else node)
+        if page.cues[node] & BODY and page.names[node] == usual and outermost[node] >= 0:
+            return outermost[node]
+    return -1
 
 
 def _dates_in_text(page: StructurePage) -> list[Mark]:
@@ -158,7 +179,8 @@ def _posts_at(page: StructurePage, nodes: set[int], marks: Sequence[Mark]) -> li
         if blocks:
             size = sum(page.blocks[place].size for place in places)
             name, body_name = (_NUMBERS.sub("", page.names[inner]) for inner in (node, body))
-            posts.append(Post(author, date.removeprefix(author), blocks, size, name, body_name, commented[node] >= 0))
+            is_comment = commented[node] >= 0
+            posts.append(Post(node, author, date.removeprefix(author), blocks, size, name, body_name, is_comment))
     return posts
 
 
