@@ -55,8 +55,8 @@ _SCHEMA = {
     **dict.fromkeys(("text", "articlebody", "commenttext"), BODY),
     "price": PRICE,
 }
-_THREADS = frozenset(("discussionforumposting", "qapage"))
-_COMMENT = re.compile(r"comment|(?<!p)review|kommentar|trackback|pingback", re.IGNORECASE)
+_THREAD = re.compile(r"/(?:DiscussionForumPosting|QAPage)\b", re.IGNORECASE)
+_COMMENT = re.compile(r"comment|kommentar|(?<!p)review", re.IGNORECASE)
 _PROFILE = re.compile(
     r"(?:^|[/?&=.])(?:users?|members?|profile?s?|u|people|viewprofile|author)(?:\.php)?[/?=&;]", re.IGNORECASE
 )
@@ -84,11 +84,12 @@ def cues_of(tag: str, attributes: Mapping[str, str]) -> int:
     if identifier := attributes.get("id"):
         cues |= _of_id(identifier)
     for name in ("itemprop", "itemtype"):
-        for value in attributes.get(name, "")[:_LONGEST].lower().split():
-            value = value.rpartition("/")[2]
-            cue = _SCHEMA.get(value, 0)
-            cues |= cue and cue | BY_SCHEMA
-            cues |= THREAD if name == "itemtype" and value in _THREADS else 0
+        if values := attributes.get(name):
+            for value in values[:_LONGEST].lower().split():
+                cue = _SCHEMA.get(value.rpartition("/")[2], 0)
+                cues |= cue and cue | BY_SCHEMA
+            if name == "itemtype" and _THREAD.search(values[:_LONGEST]):
+                cues |= THREAD
     if tag in ("html", "body"):
         cues &= ~COMMENT
     if tag in ("a", "form") and _BASKET.search(attributes.get("action" if tag == "form" else "href", "")[:_LONGEST]):
@@ -116,8 +117,7 @@ def _of_names(names: str) -> int:
 
 
 def _of_id(identifier: str) -> int:
-    cues = COMMENT if _COMMENT.search(identifier[:_LONGEST]) else 0
-    match = _NUMBERED.fullmatch(identifier[:_LONGEST].lower().replace("_", "-"))
-    if match is None:
-        return cues
-    return cues | (BODY if match[2] else POST)
+    name = identifier[:_LONGEST].lower().replace("_", "-")
+    match = _NUMBERED.fullmatch(name)
+    cues = 0 if match is None else BODY if match[2] else POST
+    return cues | COMMENT if "comment" in name else cues

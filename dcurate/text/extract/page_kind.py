@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from dcurate.text.extract.algorithms import PageSignals
@@ -45,7 +44,8 @@ _FORUMS = re.compile(
 )
 #: Bytes of a text that is prose, and of all of it in an article; blocks that a title with a link begins in a listing.
 _LONG, _ARTICLE, _TITLES = 100, 600, 5
-#: Part of the text of a thread that is in its posts; of a listing that is in links; of documentation that is code.
+#: Part of the text of a thread that is in its posts; of its main content that is in posts that are alike, and most of
+#: these in one post; part of a listing that is in links; of documentation that is code.
 _IN_POSTS, _IN_ALIKE, _IN_ONE, _LINKED, _CODE = 0.5, 0.6, 0.9, 0.4, 0.08
 _MOST_CARTS, _LISTED_PRICES = 3, 8
 _QUESTION = "question"
@@ -54,7 +54,7 @@ _QUESTION = "question"
 def kind_of(page: StructurePage, tags: PageTags, posts: Sequence[Post], signals: PageSignals) -> str:
     """Return the kind of a page: what it says by its types or its generator, else what it looks like.
 
-    A thread of which OpenGraph says that it is an article is one: programs of forums say so.
+    A page of posts is a thread even if OpenGraph calls it an article, as programs of forums do.
 
     Args:
         page: its blocks and cues.
@@ -67,13 +67,15 @@ def kind_of(page: StructurePage, tags: PageTags, posts: Sequence[Post], signals:
     kind = declared_kind(tags)
     if kind:
         return kind
-    if page.is_article:
+    if "article" in tags.metas.get("og:type", ()):
         return FORUM if _is_thread(page, posts) and not _are_comments(posts) else ARTICLE
     return kind_by_structure(page, posts, signals)
 
 
 def declared_kind(tags: PageTags) -> str:
     """Return the kind that a page says it is, by JSON-LD, OpenGraph, or the program that made it; empty if none.
+
+    That OpenGraph calls it an article does not count.
 
     Examples:
         >>> from dcurate.text.extract.tags import scan_tags
@@ -111,9 +113,10 @@ def kind_by_structure(page: StructurePage, posts: Sequence[Post], signals: PageS
 
 
 def _is_thread(page: StructurePage, posts: Sequence[Post]) -> bool:
-    """Return whether posts that are alike have most of the prose.
+    """Return whether a page is a thread: posts that are alike have most of its prose.
 
-    Comments have nearly all of it, else they are those of an article. Of other posts, none has nearly all of it alone.
+    Comments must have nearly all of it, for they may be those of an article. Other posts must have most of the prose
+    of the main content, and none of them nearly all of that by itself, as an article beside a list of others has.
     """
     if not posts:
         return False
@@ -138,8 +141,9 @@ def _alike(posts: Sequence[Post]) -> list[Post]:
     """
     groups: dict[str, list[Post]] = {}
     for post in posts:
-        for name in {post.name, post.body} if not post.body.endswith(".") else (post.name,):
-            groups.setdefault(name, []).append(post)
+        groups.setdefault(post.name, []).append(post)
+        if post.body != post.name and not post.body.endswith("."):
+            groups.setdefault(post.body, []).append(post)
     repeated = [group for group in groups.values() if len(group) > 1]
     usual = max(repeated, key=lambda group: sum(_prose(post.blocks) for post in group), default=posts[-1:])
     names = {(post.name, post.body) for post in usual}

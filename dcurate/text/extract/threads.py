@@ -58,7 +58,8 @@ def posts_of(page: StructurePage) -> list[Post]:
     """Return the posts of a page in its order; none if it is not a thread.
 
     Elements that are posts by schema.org, class or id count first: those that have an author or a date, and a text.
-    Where there are fewer than two, posts are elements beside each other that each have an author and a date.
+    Where there are fewer than two, posts are elements beside each other that each have two of an author, a date and a
+    text by its name. The first post may be built otherwise than the rest.
     """
     dated = [mark for mark in page.marks if not (mark.cues & DATE and _is_of_another(page, mark))]
     marks = sorted([*dated, *_dates_in_text(page)], key=lambda mark: mark.first)
@@ -73,7 +74,7 @@ def posts_of(page: StructurePage) -> list[Post]:
 
 
 def _first_post(page: StructurePage, posts: Sequence[Post]) -> int:
-    """Return the element before posts whose text is in one like theirs, as a first post built otherwise; -1 for none."""
+    """Return the element before posts that is not like them but has its text in one like theirs; -1 for none."""
     [(usual, _)] = Counter(post.body for post in reversed(posts)).most_common(1)
     around = {-1}
     for post in posts:
@@ -84,7 +85,7 @@ def _first_post(page: StructurePage, posts: Sequence[Post]) -> int:
     outermost: list[int] = []
     for node, parent in enumerate(page.parents[: posts[0].node]):
         outermost.append(-1 if node in around else outermost[parent] if outermost[parent] >= 0 else node)
-        if page.cues[node] & BODY and page.names[node] == usual and outermost[node] >= 0:
+        if page.cues[node] & BODY and outermost[node] >= 0 and _NUMBERS.sub("", page.names[node]) == usual:
             return outermost[node]
     return -1
 
@@ -112,7 +113,8 @@ def _named(page: StructurePage) -> set[int]:
 def _beside_each_other(page: StructurePage, marks: Sequence[Mark]) -> set[int]:
     """Return elements with an author and a date, or one of them and a text by its name.
 
-    Two or more are alike beside each other, two of them have the same of these, and most begin without linked titles.
+    They are alike beside each other, at least two have the same of author and date, and most begin without a linked
+    title.
     """
     has = [cues & BODY for cues in page.cues]
     for mark in marks:
@@ -144,6 +146,8 @@ def _posts_at(page: StructurePage, nodes: set[int], marks: Sequence[Mark]) -> li
     within = _innermost(page, nodes)
     marked = {within[mark.node] for mark in marks if mark.node >= 0}
     nodes = {node for node in nodes if node in marked}
+    if not nodes:
+        return []
     within = _innermost(page, nodes)
     blocks_of: dict[int, list[int]] = {node: [] for node in sorted(nodes)}
     for place, block in enumerate(page.blocks):
