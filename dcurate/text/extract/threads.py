@@ -63,7 +63,7 @@ def posts_of(page: StructurePage) -> list[Post]:
     """
     dated = [mark for mark in page.marks if not (mark.cues & DATE and _is_of_another(page, mark))]
     marks = sorted([*dated, *_dates_in_text(page)], key=lambda mark: mark.first)
-    for nodes in (_named(page), _beside_each_other(page, marks)):
+    for nodes in (_named(page, marks), _beside_each_other(page, marks)):
         posts = _posts_at(page, nodes, marks)
         by_schema = any(page.cues[node] & BY_SCHEMA for node in nodes)
         if len(posts) >= _LEAST_POSTS or (posts and by_schema):
@@ -106,8 +106,14 @@ def _is_of_another(page: StructurePage, mark: Mark) -> bool:
     return block is not None and block.node == mark.node and is_of_another(block.text)
 
 
-def _named(page: StructurePage) -> set[int]:
-    return {node for node, cues in enumerate(page.cues) if cues & POST}
+def _named(page: StructurePage, marks: Sequence[Mark]) -> set[int]:
+    """Return the elements that are posts by name, but for those of which most begin with linked titles that differ."""
+    names = _places_of(marks)
+    kinds = {node: page.names[node] for node, cues in enumerate(page.cues) if cues & POST}
+    titles = {(kind, _linked_title(page, node, names)) for node, kind in kinds.items()}
+    titled = Counter(kind for kind, title in titles if title)
+    alike = Counter(kinds.values())
+    return {node for node, kind in kinds.items() if alike[kind] == 1 or alike[kind] > 2 * titled[kind]}
 
 
 def _beside_each_other(page: StructurePage, marks: Sequence[Mark]) -> set[int]:
@@ -132,13 +138,19 @@ def _beside_each_other(page: StructurePage, marks: Sequence[Mark]) -> set[int]:
     repeated = {kind for (kind, _), count in with_same.items() if count >= _LEAST_POSTS}
     alike = Counter(kinds.values())
     names = _places_of(marks)
-    titled = Counter(kind for node, kind in kinds.items() if _has_linked_title(page, node, names))
+    titled = Counter(kind for node, kind in kinds.items() if _linked_title(page, node, names))
     return {node for node, kind in kinds.items() if kind in repeated and alike[kind] > 2 * titled[kind]}
 
 
-def _has_linked_title(page: StructurePage, node: int, names: set[int]) -> bool:
+def _linked_title(page: StructurePage, node: int, names: set[int]) -> str:
+    """Return the heading at the beginning of an element that is a link and not an author; empty if it has none."""
     places = range(page.firsts[node], min(page.ends[node], page.firsts[node] + 3))
-    return any(page.blocks[place].kind == HEADING and _is_link(page, place) for place in places if place not in names)
+    titles = (page.blocks[place].text for place in places if place not in names and _is_title(page, place))
+    return next(titles, "")
+
+
+def _is_title(page: StructurePage, place: int) -> bool:
+    return page.blocks[place].kind == HEADING and _is_link(page, place)
 
 
 def _posts_at(page: StructurePage, nodes: set[int], marks: Sequence[Mark]) -> list[Post]:

@@ -16,7 +16,7 @@ from dcurate.testing import check_stage
 from dcurate.text import DcurateExtractor, HtmlExtractor
 from dcurate.text.extract.page_kind import KINDS, declared_kind
 from dcurate.text.extract.tags import scan_tags
-from dcurate_testing.made_threads import OTHERS, TUNED, Template, bbpress, css_modules, made_posts, phpbb
+from dcurate_testing.made_threads import OTHERS, TUNED, MadePost, Template, bbpress, css_modules, made_posts, phpbb
 from tests.growth import assert_linear, followed, repeated, singles
 from tests.text.extract.test_growth import HTML, STRUCTURES
 
@@ -93,6 +93,82 @@ def test_an_article_with_comments_is_no_thread() -> None:
     assert (found.kind, list(found.turns)) == ("article", [])
 
 
+OPENING = (
+    "<div class=opening><h1>On things</h1><a href=/members/{0}>{0}</a> <time>{1}</time>"
+    "<div class=bb-wrapper>{2}</div></div>"
+)
+REPLY = (
+    "<div class=reply-card><div><a href=/members/{0}>{0}</a></div><time>{1}</time><div class=bb-wrapper>{2}</div></div>"
+)
+MESSAGE = (
+    "<article class=message><aside class=user><a href=/u/{0}>{0}</a></aside><div>{1}"
+    "<div class=message-body>{2}</div></div></article>"
+)
+BLOCK = "<div class=blockpost><h2>#1 {1}</h2><dl><dt>{0}</dt></dl><div class=post-content>{2}</div></div>"
+RULES = "<p>" + "Write about the matter, and be kind to those who ask. " * 30 + "</p>"
+LONG = tuple(sentence * 5 for sentence in SENTENCES[:2])
+
+
+def thread(first: str, rest: str, seed: int, around: str = "{}") -> tuple[list[MadePost], str]:
+    """Return three or more posts of long texts, and a page of them, the first built otherwise."""
+    chance = random.Random(seed)
+    posts = made_posts(LONG, chance) + made_posts(LONG, chance)[:1]
+    built = (rest if n else first for n in range(len(posts)))
+    return posts, around.format(
+        "".join(form.format(post.author, post.date, post.body) for form, post in zip(built, posts, strict=True))
+    )
+
+
+@pytest.mark.parametrize(
+    ("first", "rest"), [(OPENING, REPLY), (MESSAGE, MESSAGE), (BLOCK, BLOCK)], ids=["opening", "message", "block"]
+)
+@pytest.mark.parametrize("around", ["<main>{}</main>", f"<main>{{}}</main><footer>{RULES}</footer>"])
+@pytest.mark.parametrize("head", ["", "<meta property=og:type content=article>"])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_thread_is_one_whatever_is_around_it(first: str, rest: str, around: str, head: str, seed: int) -> None:
+    posts, page = thread(first, rest, seed, around)
+    found = parts(head + page)
+    assert found.kind == "forum"
+    assert [turn.text.split()[-40:] for turn in found.turns] == [post.text.split()[-40:] for post in posts]
+    if first is not BLOCK:  # which does not mark its authors
+        assert [turn.author for turn in found.turns] == [post.author for post in posts]
+
+
+@pytest.mark.parametrize("head", ["", "<meta property=og:type content=article>"])
+@pytest.mark.parametrize("text", ["content", "message", "post-body"])
+@pytest.mark.parametrize("count", [2, 30])
+def test_an_article_is_one_with_any_comments(head: str, text: str, count: int) -> None:
+    story = f"<div class={text}>" + f"<p>{LONG[0]}</p>" * 10 + "</div>"
+    comment = f"<li class=comment><a href=/u/1>Ann</a> <time>3 May 2020</time><div class={text}><p>{LONG[1]}</div></li>"
+    page = f"{head}<article><h1>It</h1><a rel=author href=/u/2>Bo</a> <time>1 May 2020</time>{story}</article>"
+    found = parts(f"{page}<ol>{comment * count}</ol>")
+    assert (found.kind, list(found.turns)) == ("article", [])
+
+
+@pytest.mark.parametrize("count", [1, 6])
+def test_an_article_is_one_beside_others_that_are_built_alike(count: int) -> None:
+    entry = "<article class=post>{}<a rel=author href=/u/2>Bo</a> <time>1 May 2020</time><p>{}</p></article>"
+    story = entry.format("<h1>It</h1>", f"{LONG[0]}</p><p>" * 20)
+    others = "".join(entry.format(f"<h3><a href=/{n}>That {n}</a></h3>", LONG[1]) for n in range(count))
+    found = parts(f"{story}<section>{others}</section><footer>{RULES}</footer>")
+    assert (found.kind, list(found.turns)) == ("article", [])
+
+
+def test_parts_of_an_article_that_are_built_alike_are_no_posts() -> None:
+    page = (
+        "<div class=group><a rel=author href=/u/2>Bo</a> <time>1 May 2020</time></div>"
+        f"<div class=group><div class=entry-content><p>{LONG[0]}</p></div><a rel=author href=/u/2>Bo</a></div>"
+    )
+    assert parts(page).kind != "forum"
+
+
+@pytest.mark.parametrize("kind", ["DiscussionForumPosting", "QAPage"])
+def test_a_page_says_by_microdata_that_it_is_a_thread(kind: str) -> None:
+    page = f"<div itemscope itemtype='https://schema.org/{kind}'>{RULES}</div>"
+    assert parts(page).kind == "forum"
+    assert parts(page.replace("itemtype", "title")).kind == "article"
+
+
 @pytest.mark.parametrize(
     ("head", "kind"),
     [
@@ -107,6 +183,12 @@ def test_an_article_with_comments_is_no_thread() -> None:
         ),
         ('<script type="application/ld+json">{"@type": "CollectionPage"}</script>', "listing"),
         ('<meta property="og:type" content="product">', "product"),
+        (
+            '<meta property="og:type" content=article><script type="application/ld+json">{"@type":"Product"}</script>',
+            "product",
+        ),
+        ('<meta property="og:type" content="article">', ""),
+        ('<meta name=generator content="Discourse 3.5">', "forum"),
         ('<meta name=generator content="Docusaurus v3.0">', "documentation"),
         ('<meta name=generator content="WordPress 6.1"><meta property="og:type" content="website">', ""),
         ('<script type="application/ld+json">{"@type": [{}, null, 3]}</script>', ""),
@@ -150,6 +232,8 @@ def test_the_time_grows_with_the_page() -> None:
         followed("<table><tr><td>", "<a href=/u/1>x</a>"),
         followed("<div class=post-body>", "<h2>x</h2><div class=post-body>y</div>"),
         followed("<span class=author><span class=date>", "x "),
+        repeated("<div class=post-body>x<time>1 May 2004</time></div><p class=reply><time>2 May 2004</time>y</p>"),
+        followed("<div class=post-body><time>", "<p class=reply><time>2 May 2004</time>y</p>"),
         repeated("<h2><a href=/aaaaaaaaaaaaaaaaaaaaaaaaa>a title that is long</a></h2>"),
     ]
     stage = HtmlExtractor("dcurate", kind_field="kind", turns_field="turns")
