@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from dcurate.text.extract.algorithms import ThreadTurn
 from dcurate.text.extract.blocks import CODE, FORMULA, HEADING, PARAGRAPH, TABLE, HtmlBlock
 from dcurate.text.extract.cues import AUTHOR, BODY, BY_SCHEMA, COMMENT, DATE, IN_TEXT, POST, UNSEEN
-from dcurate.text.extract.hints import ASIDE
+from dcurate.text.extract.hints import ASIDE, ASIDE_BY_CLASS, CONTENT
 from dcurate.text.extract.page_facts import LinkedData
 from dcurate.text.extract.structure_reader import Mark, StructurePage, date_in, is_of_another
 
@@ -129,10 +129,15 @@ def _beside_each_other(page: StructurePage, marks: Sequence[Mark]) -> set[int]:
     for node in range(len(has) - 1, 0, -1):
         if page.parents[node] >= 0:
             has[page.parents[node]] |= has[node]
+    around = {node for node, hints in enumerate(page.hints) if hints & ASIDE_BY_CLASS and not hints & CONTENT}
+    aside = _innermost(page, around)
     kinds = {
         node: (page.parents[node], _NUMBERS.sub("", page.names[node]))
         for node, cues in enumerate(has)
-        if cues & (AUTHOR | DATE) and cues.bit_count() >= 2 and page.parents[node] >= 0 and not page.hints[node] & ASIDE
+        if cues & (AUTHOR | DATE)
+        and cues.bit_count() >= 2
+        and page.parents[node] >= 0 > aside[node]
+        and not page.hints[node] & ASIDE
     }
     with_same = Counter((kind, has[node] & (AUTHOR | DATE)) for node, kind in kinds.items())
     repeated = {kind for (kind, _), count in with_same.items() if count >= _LEAST_POSTS}

@@ -162,6 +162,15 @@ def test_parts_of_an_article_that_are_built_alike_are_no_posts() -> None:
     assert parts(page).kind != "forum"
 
 
+def test_lists_of_threads_in_a_sidebar_are_no_posts() -> None:
+    row = "<li class=row><a href=/t/1>On other things</a> <a href=/u/1>Ann</a> <time>3 May 2020</time> It.</li>"
+    posts = made_posts(LONG, random.Random(1))
+    message = "<div class=entry>" + MESSAGE.replace(" class=message>", ">") + "</div>"
+    shown = "".join(message.format(post.author, post.date, post.body) for post in posts)
+    found = parts(f"<main>{shown}</main><div class=sidebar><ul>{row * 5}</ul></div>")
+    assert [turn.text.split() for turn in found.turns] == [post.text.split() for post in posts]
+
+
 @pytest.mark.parametrize("kind", ["DiscussionForumPosting", "QAPage"])
 def test_a_page_says_by_microdata_that_it_is_a_thread(kind: str) -> None:
     page = f"<div itemscope itemtype='https://schema.org/{kind}'>{RULES}</div>"
