@@ -163,7 +163,7 @@ def test_parts_of_an_article_that_are_built_alike_are_no_posts() -> None:
 
 
 def test_lists_of_threads_in_a_sidebar_are_no_posts() -> None:
-    row = "<li class=row><a href=/t/1>On other things</a> <a href=/u/1>Ann</a> <time>3 May 2020</time> It.</li>"
+    row = "<li class=row><a href=/t/1>On other things</a> <a href=/u/1>Ann</a> <time>3 May 2020</time><p>It.</p></li>"
     posts = made_posts(LONG, random.Random(1))
     message = "<div class=entry>" + MESSAGE.replace(" class=message>", ">") + "</div>"
     shown = "".join(message.format(post.author, post.date, post.body) for post in posts)
