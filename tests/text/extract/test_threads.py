@@ -122,7 +122,9 @@ def thread(first: str, rest: str, seed: int, around: str = "{}") -> tuple[list[M
 @pytest.mark.parametrize(
     ("first", "rest"), [(OPENING, REPLY), (MESSAGE, MESSAGE), (BLOCK, BLOCK)], ids=["opening", "message", "block"]
 )
-@pytest.mark.parametrize("around", ["<main>{}</main>", f"<main>{{}}</main><footer>{RULES}</footer>"])
+@pytest.mark.parametrize(
+    "around", ["<main>{}</main>", f"<main>{{}}</main><footer>{RULES}</footer>"], ids=["alone", "rules"]
+)
 @pytest.mark.parametrize("head", ["", "<meta property=og:type content=article>"])
 @pytest.mark.parametrize("seed", range(3))
 def test_a_thread_is_one_whatever_is_around_it(first: str, rest: str, around: str, head: str, seed: int) -> None:
