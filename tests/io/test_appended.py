@@ -93,7 +93,7 @@ def test_columns_in_names_of_folders_are_not_compared(settings: dict[str, Any], 
 @pytest.mark.cluster
 def test_workers_refuse_them_too(tmp_path: Path) -> None:
     append(tmp_path / "out", KINDS["int64"])
-    stages = [ParquetReader(str(tmp_path / "text")), ParquetWriter(str(tmp_path / "out"), mode="append")]
+    stages: list[Stage] = [ParquetReader(str(tmp_path / "text")), ParquetWriter(str(tmp_path / "out"), mode="append")]
     append(tmp_path / "text", KINDS["string"])
     with pytest.raises(DataError, match="column 'v' is string in the rows, but int64"):
         Pipeline("t", stages=stages).run(n_workers=1, observers=[])

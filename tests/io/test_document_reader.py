@@ -528,7 +528,7 @@ def test_a_csv_file_that_looks_divided_by_another_sign_is_named_in_a_notice_and_
 def test_settings_for_the_form_of_csv_files_are_those_of_the_reader_of_csv(tmp_path):
     (tmp_path / "a.csv").write_text("'one; two';3\n'it\\'s';4\n")
     (tmp_path / "b.jsonl").write_text('{"text": "five", "n": "6"}\n')
-    form = {"delimiter": ";", "quote": "'", "escape": "\\", "header": ["text", "n"]}
+    form: dict[str, Any] = {"delimiter": ";", "quote": "'", "escape": "\\", "header": ["text", "n"]}
     assert set(form) == set(SIGNS)
     alone = Pipeline("p", stages=[CsvReader(str(tmp_path / "a.csv"), **form)]).run(InlineExecutor(), observers=[])
     both = Pipeline("p", stages=[DocumentReader(str(tmp_path), **form)]).run(InlineExecutor(), observers=[])

@@ -22,6 +22,7 @@ from dcurate import (
     PipelineError,
     WarcReader,
 )
+from dcurate.core.stage import Stage
 from dcurate.fs.paths import open_store
 from tests.conftest import skip_outside_ci
 
@@ -241,7 +242,10 @@ def test_a_path_with_nothing_there_is_refused(tmp_path):
 @pytest.mark.parametrize("reader", [JsonlReader, ParquetReader, CsvReader, DocumentReader, WarcReader, PdfReader])
 def test_the_records_of_a_run_are_not_taken_for_its_output(reader, tmp_path):
     put(tmp_path, "in.jsonl", content='{"a": 1}\n{broken\n')
-    stages = [JsonlReader(f"{tmp_path}/in.jsonl", on_bad_line="quarantine"), JsonlWriter(f"{tmp_path}/out")]
+    stages: list[Stage] = [
+        JsonlReader(f"{tmp_path}/in.jsonl", on_bad_line="quarantine"),
+        JsonlWriter(f"{tmp_path}/out"),
+    ]
     Pipeline("t", stages=stages).run(InlineExecutor(), observers=[])
     for path in (f"{tmp_path}/out.dcurate", f"{tmp_path}/out.dcurate/"):
         with pytest.raises(DataError) as refused:

@@ -34,12 +34,15 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("run")
     rows = pd.DataFrame({"id": ["1", "2"], "url": ["https://a.example/1"] * 2, "text": ["a b c", "d"]})
     rows.to_json(folder / "in.jsonl", orient="records", lines=True)
-    stages = [
-        JsonlReader(folder / "in.jsonl"),
+    in_file: Any = folder / "in.jsonl"
+    out_folder: Any = folder / "out"
+    dropped: Any = folder / "dropped"
+    stages: list[Any] = [
+        JsonlReader(in_file),
         ScoreFilter(WordCountFilter(min_words=2)),
-        JsonlWriter(folder / "out"),
+        JsonlWriter(out_folder),
     ]
-    run = Pipeline("t", stages=stages).run(InlineExecutor(), observers=[], rejected=folder / "dropped", proof=True)
+    run = Pipeline("t", stages=stages).run(InlineExecutor(), observers=[], rejected=dropped, proof=True)
     assert run.rejected()["id"].tolist() == ["2"]
     return folder / "out"
 
