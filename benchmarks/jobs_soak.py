@@ -8,7 +8,6 @@ processes. With ``--minutes``, each call rests, so that the run takes at least t
 from __future__ import annotations
 
 import argparse
-import ctypes
 import json
 import os
 import subprocess
@@ -18,13 +17,13 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import psutil
 from distributed import Client
 
-from benchmarks.measure import MB, called, job, machine, save, scratch_folder, table, versions
+from benchmarks.measure import MB, called, job, machine, memory_in_use, save, scratch_folder, table, versions
 from benchmarks.overhead_jobs import SPLIT_BYTES, FirstRow, MadeTexts, NullWriter, Partitions
 from dcurate import AttachedCluster, DaskExecutor, DocumentBatch, Pipeline, ProcessingStage
 from dcurate.core.pipeline import AnyStage
@@ -34,6 +33,11 @@ from dcurate.events import Event, Sampled, TaskDone, WorkerRecycled
 WORKERS, WORKER_MEMORY, LEAK_BYTES = 2, 400_000_000, 10_000
 #: Minutes that a process of the stage lives.
 LIFETIME_M = 5.0
+#: What is looked at: resident memory, open files and the ledger, and what the scheduler has in use.
+_LOOKED_AT = (
+    *("driver_mb", "scheduler_mb", "driver_files", "scheduler_files", "ledger_mb"),
+    *("scheduler_in_use_mb", "scheduler_in_use_blocks"),
+)
 #: Seconds between two looks.
 LOOK_S = 2.0
 #: Share of the looks, from the end, from which growth is computed: caches fill before.
@@ -60,34 +64,6 @@ class Leak(ProcessingStage[DocumentBatch, DocumentBatch]):
         return task
 
 
-class _MallocInfo(ctypes.Structure):
-    """What glibc says of its memory, in bytes; see mallinfo(3)."""
-
-    _fields_: ClassVar = [
-        (name, ctypes.c_size_t)
-        for name in [
-            "arena",
-            "ordblks",
-            "smblks",
-            "hblks",
-            "hblkhd",
-            "usmblks",
-            "fsmblks",
-            "uordblks",
-            "fordblks",
-            "keepcost",
-        ]
-    ]
-
-
-def _in_use() -> tuple[float, int]:
-    """MB that the C library has handed out, and blocks that Python has: what is in use, without what is kept free."""
-    mallinfo = ctypes.CDLL(None).mallinfo2
-    mallinfo.restype = _MallocInfo
-    info = mallinfo()
-    return (info.uordblks + info.hblkhd) / MB, sys.getallocatedblocks()
-
-
 @dataclass
 class SoakCounts:
     """Counts calls that ended and worker processes that were recycled, and samples the memory of its own process."""
@@ -101,7 +77,7 @@ class SoakCounts:
         self.calls += isinstance(event, TaskDone)
         self.recycled += isinstance(event, WorkerRecycled)
         if isinstance(event, Sampled):
-            self.in_use.append((self.calls, *_in_use()))
+            self.in_use.append((self.calls, *memory_in_use()))
 
     def growth(self) -> dict[str, float]:
         """Growth of what is in use for each 100,000 calls, over the last samples."""
@@ -177,7 +153,7 @@ def observed(folder: Path, splits: int, bytes_each: int, rest_s: float = 0.0) ->
             while process.poll() is None:
                 time.sleep(LOOK_S)
                 with suppress(psutil.NoSuchProcess):
-                    looks.append(_look(driver, scheduler, folder / "out"))
+                    looks.append((*_look(driver, scheduler, folder / "out"), *client.run_on_scheduler(memory_in_use)))
                 workers = client.scheduler_info(n_workers=-1)["workers"].values()
                 spilled = max([spilled, *(sum(_spilled(worker).values()) for worker in workers)])
             outcome = json.loads((process.stdout.read() if process.stdout else "").strip().rpartition("\n")[2])
@@ -185,7 +161,7 @@ def observed(folder: Path, splits: int, bytes_each: int, rest_s: float = 0.0) ->
     calls_per_s = outcome["calls"] / outcome["seconds"]
     growth = {
         name: float(np.polyfit(steady[:, 0], steady[:, column], 1)[0]) / calls_per_s * 100_000
-        for column, name in enumerate(("driver_mb", "scheduler_mb", "driver_files", "scheduler_files", "ledger_mb"), 1)
+        for column, name in enumerate(_LOOKED_AT, 1)
     }
     in_use = outcome.pop("in_use")
     return {

@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import psutil
 
@@ -319,3 +319,31 @@ def _checked(text: str, kind: Callable[[str], float], kinds: str) -> str:
     except ValueError:
         pass
     raise argparse.ArgumentTypeError(f"{text!r} is no list of {kinds} above 0, such as 1,4")
+
+
+class _MallocInfo(ctypes.Structure):
+    """What glibc says of its memory, in bytes; see mallinfo(3)."""
+
+    _fields_: ClassVar = [
+        (name, ctypes.c_size_t)
+        for name in [
+            "arena",
+            "ordblks",
+            "smblks",
+            "hblks",
+            "hblkhd",
+            "usmblks",
+            "fsmblks",
+            "uordblks",
+            "fordblks",
+            "keepcost",
+        ]
+    ]
+
+
+def memory_in_use() -> tuple[float, int]:
+    """Return MB that the C library has handed out, and blocks that Python has: without what both keep free."""
+    mallinfo = ctypes.CDLL(None).mallinfo2
+    mallinfo.restype = _MallocInfo
+    info = mallinfo()
+    return (info.uordblks + info.hblkhd) / MB, sys.getallocatedblocks()
