@@ -34,7 +34,7 @@ def peek(
         n: number of rows.
         fields: the columns to read, in this order; all by default. Not for a reader, which has its own.
         schema: types of columns by name where files differ, such as ``{"id": "string"}``. Not for a reader.
-        delimiter: one character between values of CSV files, if it is no comma. Not for a reader.
+        delimiter: one character between values of CSV files; a comma by default. Not for a reader.
         storage_options: storage options for fsspec.
 
     Raises:

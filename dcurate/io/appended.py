@@ -49,5 +49,5 @@ def check_appended(types: ColumnTypes, rows: pa.Schema, writer: str) -> None:
 
 
 def _plain(schema: pa.Schema) -> list[pa.Field]:
-    """The columns as readers take them, whatever their encoding."""
+    """The columns as readers take them, without encodings."""
     return [pa.field(column.name, without(column.type, "encoding")) for column in schema]

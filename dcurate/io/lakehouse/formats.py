@@ -26,7 +26,7 @@ def table_of(kind: str, path: str, options: Mapping[str, Any], catalog: Any, ask
         asks: what needs it, for the error.
 
     Raises:
-        PipelineError: the format is not known, a catalog where there is none, or one that is no mapping; or the table
+        PipelineError: the format is not known, a catalog is given for another format or is not a mapping, or the table
             has no namespace in it.
     """
     if kind not in FORMATS:

@@ -127,7 +127,7 @@ def thread(first: str, rest: str, seed: int, around: str = "{}") -> tuple[list[M
 )
 @pytest.mark.parametrize("head", ["", "<meta property=og:type content=article>"])
 @pytest.mark.parametrize("seed", range(3))
-def test_a_thread_is_one_whatever_is_around_it(first: str, rest: str, around: str, head: str, seed: int) -> None:
+def test_a_thread_is_found_in_any_surroundings(first: str, rest: str, around: str, head: str, seed: int) -> None:
     posts, page = thread(first, rest, seed, around)
     found = parts(head + page)
     assert found.kind == "forum"
