@@ -26,7 +26,7 @@ _NOT_OF_ROWS = ("name", "resources", "batch_size")
 def fingerprint(stages: Iterable[Stage]) -> dict[str, str]:
     """Return a digest of the settings that decide the rows of each stage, by stage name.
 
-    Covers each stage's class, those of its public settings that differ from their defaults, and for classes and
+    Covers the name of each stage's class, those of its public settings that differ from their defaults, and for classes and
     functions outside dcurate their source; of a function also what it was given beforehand: defaults, variables of the
     function around it, the object it belongs to. As defaults do not count, a new setting with a default lets runs that
     were begun before resume.
@@ -62,9 +62,20 @@ def _canonical(value: Any, within: tuple[int, ...]) -> str:
     if isinstance(value, ModuleType):
         return value.__name__
     if inspect.isroutine(value) or isinstance(value, type):
-        return f"{_module(value)}.{value.__qualname__}#{_source(value)}{_canonical(_given(value), within)}"
+        return f"{_name(value)}#{_source(value)}{_canonical(_given(value), within)}"
     kind = type(value)
-    return f"{_module(kind)}.{kind.__qualname__}#{_source(kind)}({_canonical(_settings(value), within)})"
+    return f"{_name(kind)}#{_source(kind)}({_canonical(_settings(value), within)})"
+
+
+def _name(value: Any) -> str:
+    """Name a class or routine. The modules of dcurate do not count for its classes, so that these may move.
+
+    Their names are unique, except for those of the alias for NeMo Curator.
+    """
+    module = _module(value)
+    if isinstance(value, type) and module.startswith("dcurate.") and not module.startswith("dcurate.compat."):
+        module = "dcurate"
+    return f"{module}.{value.__qualname__}"
 
 
 def _given(routine: Any) -> dict[str, Any]:

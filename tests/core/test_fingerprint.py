@@ -86,6 +86,15 @@ def test_a_new_setting_of_dcurate_lets_earlier_runs_resume_until_it_is_set(defau
         assert (fingerprint([after(new=other)]) == fingerprint([before()])) == same
 
 
+def test_a_class_of_dcurate_may_move_to_another_module_and_one_of_a_user_may_not() -> None:
+    def moved(old: str, new: str) -> bool:
+        return fingerprint([version(old, ("most", 1))()]) != fingerprint([version(new, ("most", 1))()])
+
+    assert not moved("dcurate.steps", "dcurate.text.steps")
+    assert moved("dcurate.steps", "dcurate.compat.nemo.steps")  # it has names of dcurate, for other stages
+    assert moved("mine.steps", "mine.text.steps")
+
+
 def test_a_list_is_as_good_as_the_tuple_that_is_the_default() -> None:
     kind = version("dcurate.steps", ("names", ("a", "b")))
     assert fingerprint([kind(names=["a", "b"])]) == fingerprint([kind()])

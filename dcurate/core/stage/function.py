@@ -21,7 +21,6 @@ Function: TypeAlias = Callable[[X], Y | list[Y] | None]
 class FunctionStage(ProcessingStage[X, Y]):
     """A stage made of a function from one batch to its results."""
 
-    __module__ = "dcurate.core.stage"  # the name in the fingerprints of runs
     declares_columns = False  # the function is a user's
 
     function: Function[X, Y]
