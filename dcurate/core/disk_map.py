@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Generic, TypeVar
@@ -44,6 +45,7 @@ class DiskMap(Generic[Value]):
         self._waiting: dict[str, Value] = {}
         self._last = ""  # the greatest name so far: one that is greater cannot be in the map
         self._database = sqlite3.connect("", isolation_level=None, check_same_thread=False)
+        weakref.finalize(self, self._database.close)  # Python 3.13 warns of one that is not closed
         for statement in (
             "PRAGMA journal_mode = OFF",
             f"PRAGMA cache_size = -{CACHE_KIB}",
