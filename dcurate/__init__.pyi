@@ -41,8 +41,8 @@ from .io.jsonl_reader import JsonlReader as JsonlReader
 from .io.jsonl_writer import JsonlWriter as JsonlWriter
 from .io.lakehouse.reader import TableReader as TableReader
 from .io.lakehouse.writer import TableWriter as TableWriter
-from .io.parquet import ParquetReader as ParquetReader
-from .io.parquet import ParquetWriter as ParquetWriter
+from .io.parquet_reader import ParquetReader as ParquetReader
+from .io.parquet_writer import ParquetWriter as ParquetWriter
 from .io.warc_reader import WarcReader as WarcReader
 from .io.warc_reader import WetReader as WetReader
 from .jobs.client import submit as submit

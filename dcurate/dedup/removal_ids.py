@@ -25,7 +25,7 @@ from dcurate.fs.errors import storage_errors
 from dcurate.fs.locks import is_at, open_locked, try_lock
 from dcurate.fs.stores import Directory
 from dcurate.fs.temporary import own_folder
-from dcurate.io.parquet import ParquetReader
+from dcurate.io.parquet_reader import ParquetReader
 from dcurate.kernels.layout import Words
 
 #: Target bytes of Parquet in one part of the sort; there are no more parts than files can be open at a time.

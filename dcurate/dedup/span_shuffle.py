@@ -19,7 +19,7 @@ from dcurate.frames.columns import numbers, rows_at, table_of
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.text import TextColumn, column_of, text_column, with_shorter_texts
 from dcurate.fs.stores import Directory
-from dcurate.io.parquet import ParquetWriter
+from dcurate.io.parquet_writer import ParquetWriter
 from dcurate.kernels.characters import character_signals
 from dcurate.kernels.cuda import CudaColumn, on_gpu, usable
 from dcurate.kernels.splice import spliced

@@ -15,7 +15,7 @@ from dcurate.frames.columns import table_of
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.text import TextColumn
 from dcurate.fs.stores import Directory
-from dcurate.io.parquet import ParquetWriter
+from dcurate.io.parquet_writer import ParquetWriter
 from dcurate.kernels.units import Spans
 
 #: Spans in a report.

@@ -26,7 +26,7 @@ from dcurate.frames.columns import (
 from dcurate.frames.document import DocumentBatch
 from dcurate.fs.stores import Directory
 from dcurate.groups.giant_clusters import GiantCluster, LargeGroups, giant_clusters_of, large_groups
-from dcurate.io.parquet import ParquetWriter
+from dcurate.io.parquet_writer import ParquetWriter
 from dcurate.io.rejections import DUPLICATE_OF
 from dcurate.shuffle.keys import scale_keys
 from dcurate.shuffle.merge import with_merged_files

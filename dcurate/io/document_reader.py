@@ -16,7 +16,7 @@ from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.schema import ColumnTypes, fitted, one_chunk
 from dcurate.fs.errors import storage_errors
-from dcurate.io import csv, files, parquet
+from dcurate.io import csv, files, parquet_reader
 from dcurate.io.csv_rows import other_delimiter
 from dcurate.io.json_parse import remarks_on_rounded
 from dcurate.io.jsonl_reader import READ_KWARGS, JsonlReader
@@ -45,7 +45,7 @@ class _Readable(NamedTuple):
 #: of the first.
 _READABLE = (
     _Readable(JsonlReader, ("on_bad_line",), READ_KWARGS, None),
-    _Readable(parquet.ParquetReader, (), parquet.READ_KWARGS, b"PAR1"),
+    _Readable(parquet_reader.ParquetReader, (), parquet_reader.READ_KWARGS, b"PAR1"),
     _Readable(csv.CsvReader, ("on_bad_line", *csv.SIGNS), (), None),
 )
 

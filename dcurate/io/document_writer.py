@@ -12,7 +12,7 @@ from dcurate.core.batch import BatchKey, FilePart
 from dcurate.errors import PipelineError, listed, nearest
 from dcurate.io.csv_writer import CsvWriter
 from dcurate.io.jsonl_writer import JsonlWriter
-from dcurate.io.parquet import ParquetWriter
+from dcurate.io.parquet_writer import ParquetWriter
 from dcurate.io.sink import FileWriter
 
 _WRITERS: dict[str, type[FileWriter]] = {"jsonl": JsonlWriter, "parquet": ParquetWriter, "csv": CsvWriter}

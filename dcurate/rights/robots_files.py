@@ -15,7 +15,7 @@ from dcurate.core.stage import ProcessingStage, Spec
 from dcurate.errors import DataError
 from dcurate.frames.columns import optional_values, values
 from dcurate.frames.document import DocumentBatch
-from dcurate.io.parquet import ParquetReader
+from dcurate.io.parquet_reader import ParquetReader
 from dcurate.media.refs import with_columns
 from dcurate.rights.robots import LARGEST_ROBOTS, host_and_path
 

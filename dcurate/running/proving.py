@@ -12,7 +12,7 @@ from dcurate.errors import PipelineError, listed
 from dcurate.fs.stores import Directory
 from dcurate.io.document_writer import DocumentWriter
 from dcurate.io.jsonl_writer import JsonlWriter
-from dcurate.io.parquet import ParquetWriter
+from dcurate.io.parquet_writer import ParquetWriter
 from dcurate.io.proof_record import ProofRecord
 from dcurate.io.sink import FileWriter
 

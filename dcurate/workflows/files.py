@@ -13,7 +13,8 @@ from dcurate.io.files import JSONL, PARQUET, Format, list_files
 from dcurate.io.jsonl_reader import JsonlReader
 from dcurate.io.jsonl_writer import JsonlWriter
 from dcurate.io.output import Mode
-from dcurate.io.parquet import ParquetReader, ParquetWriter
+from dcurate.io.parquet_reader import ParquetReader
+from dcurate.io.parquet_writer import ParquetWriter
 from dcurate.io.partition import parse_bytes
 
 FileType: TypeAlias = Literal["parquet", "jsonl"]

@@ -27,7 +27,7 @@ from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames import document
 from dcurate.frames.schema import TypeConflict
 from dcurate.fs.paths import full_address
-from dcurate.io import files, parquet
+from dcurate.io import files, parquet_reader
 from dcurate.io.json_parse import DEEPEST, BadLine
 from dcurate.io.jsonl_reader import JsonlReader
 from dcurate.io.lines import count_rows
@@ -67,7 +67,7 @@ _SAME_PARQUET: dict[str, tuple[Any, ...] | None] = {
     "filters": (None,),
     "filesystem": (None,),
     "use_threads": None,
-    **dict.fromkeys(name for name in parquet.READ_KWARGS if name not in ("engine", "dtype_backend")),
+    **dict.fromkeys(name for name in parquet_reader.READ_KWARGS if name not in ("engine", "dtype_backend")),
 }
 
 
@@ -130,7 +130,7 @@ class SourceReader(FileReader):
     def of(cls, stage: Any, partition: FilePartitioningStage) -> Self:
         """The source for two stages."""
         read_kwargs = stage.read_kwargs or {}
-        known = parquet.READ_KWARGS if issubclass(cls, parquet.ParquetReader) else ()
+        known = parquet_reader.READ_KWARGS if issubclass(cls, parquet_reader.ParquetReader) else ()
         source = cls(
             partition.file_paths,
             partition.files_per_partition,
@@ -351,7 +351,7 @@ class JsonlSource(SourceReader, JsonlReader):
         return count_rows(self._lines(part))
 
 
-class ParquetSource(SourceReader, parquet.ParquetReader):
+class ParquetSource(SourceReader, parquet_reader.ParquetReader):
     """dcurate's reader of Parquet in the place of NeMo Curator's two stages."""
 
     _format: ClassVar[str] = "Parquet"

@@ -26,7 +26,7 @@ from dcurate.errors import PipelineError
 from dcurate.frames import document
 from dcurate.fs.compression import ending_of
 from dcurate.fs.paths import full_address
-from dcurate.io import jsonl_writer, parquet
+from dcurate.io import jsonl_writer, parquet_writer
 from dcurate.io.sink import FileWriter
 from dcurate.rows.lines import LINE, without_lines
 
@@ -256,7 +256,7 @@ class _JsonlSink(WritesAsNemo, jsonl_writer.JsonlWriter):
 _COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".xz": "xz"}
 
 
-class _ParquetSink(WritesAsNemo, parquet.ParquetWriter):
+class _ParquetSink(WritesAsNemo, parquet_writer.ParquetWriter):
     """dcurate's writer of Parquet in the place of NeMo Curator's."""
 
     @classmethod

@@ -11,7 +11,7 @@ import pyarrow as pa
 from dcurate.core.batch import FileGroup, FilePart
 from dcurate.frames.document import DocumentBatch
 from dcurate.io import files
-from dcurate.io.parquet import ParquetReader
+from dcurate.io.parquet_reader import ParquetReader
 from dcurate.io.partition import parse_bytes
 from dcurate.media.interleaved.schema import RESERVED, SCHEMA, aligned
 

@@ -16,7 +16,7 @@ from dcurate.core.batch import BatchKey, FileGroup, FilePart, Rejection
 from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.document import DocumentBatch
 from dcurate.images.interleaved.samples import NUMBER, Row, Sample, SampleColumns, numbered, samples_of
-from dcurate.io.parquet import ParquetWriter
+from dcurate.io.parquet_writer import ParquetWriter
 from dcurate.io.sink import FileWriter
 from dcurate.isolate.errors import MediaError, MediaFault
 from dcurate.media.interleaved.materialise import bytes_of, source_of

@@ -28,7 +28,7 @@ from dcurate.io.lakehouse.formats import check_library, table_of
 from dcurate.io.lakehouse.iceberg import IcebergTable
 from dcurate.io.lakehouse.lance import LanceTable
 from dcurate.io.lakehouse.table import LakeTable, StoredFile, TableVersion
-from dcurate.io.parquet import ParquetReader, RowGroupPiece
+from dcurate.io.parquet_reader import ParquetReader, RowGroupPiece
 from dcurate.io.partition import LARGE, parse_bytes
 from dcurate.io.row_filter import Bounds, RowFilter
 from dcurate.io.source import check_limit

@@ -28,7 +28,7 @@ from dcurate.io.lakehouse.lance import LanceTable
 from dcurate.io.lakehouse.partitions import TablePartitions
 from dcurate.io.lakehouse.table import Commit, DataFile, LakeTable, as_stored
 from dcurate.io.ledger import recorded_files
-from dcurate.io.parquet import ParquetWriter
+from dcurate.io.parquet_writer import ParquetWriter
 
 #: Files that are looked at together before the commit.
 _READERS = 16

@@ -17,7 +17,7 @@ from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.document import DocumentBatch
 from dcurate.fs.errors import storage_errors
 from dcurate.io import files
-from dcurate.io.parquet import ParquetReader
+from dcurate.io.parquet_reader import ParquetReader
 from dcurate.isolate.errors import MediaFault
 from dcurate.media.faults import quarantined
 from dcurate.media.names import within
