@@ -83,6 +83,11 @@ class JsonlWriter(FileWriter):
         """None to write, as rows have them in their lines; any if some are left out."""
         return self.inputs()[1] if self.fields is None else None
 
+    @property
+    def _form(self) -> JsonForm:
+        """How a row becomes a line; writers made of this one take it, too."""
+        return JsonForm()
+
     def __post_init__(self) -> None:
         ending_for(self.compression)
         taken = {**PANDAS, "force_ascii": False}
@@ -109,7 +114,7 @@ class JsonlWriter(FileWriter):
 
     def _contents(self, table: pa.Table) -> Iterator[Iterable[EndedPiece]]:
         """The content of each file, in pieces, each with where rows end in it."""
-        form, limit = JsonForm(), self._max_bytes()
+        form, limit = self._form, self._max_bytes()
         for rows in self._slices(table):
             if limit is None:
                 yield form.ended_pieces(rows)

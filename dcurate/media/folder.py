@@ -15,7 +15,6 @@ from dcurate.errors import PipelineError, listed
 from dcurate.frames.document import DocumentBatch
 from dcurate.io import files
 from dcurate.io.document_reader import DocumentReader
-from dcurate.io.json_write import JsonForm
 from dcurate.io.jsonl_writer import JsonlWriter
 from dcurate.isolate.errors import MediaFault
 from dcurate.media.contents import contents, recordings_of
@@ -185,7 +184,7 @@ class MediaFolderWriter(JsonlWriter):
                 },
             ).filter(pa.array([row not in faults for row in range(rows.num_rows)], pa.bool_()))
             with self.directory.writing(f"{inner}metadata.jsonl") as file:
-                for piece in JsonForm().pieces(content) if content.num_rows else ():
+                for piece in self._form.pieces(content) if content.num_rows else ():
                     file.write(piece)
                 size = file.tell()
             yield FilePart(self.directory.path(f"{inner}metadata.jsonl"), size=size)

@@ -22,7 +22,6 @@ from dcurate.audio.layouts.tars import write_tar
 from dcurate.core.batch import BatchKey, FileGroup, FilePart
 from dcurate.errors import PipelineError, listed
 from dcurate.frames.document import DocumentBatch
-from dcurate.io.json_write import JsonForm
 from dcurate.isolate.errors import MediaFault
 from dcurate.media.contents import contents, recordings_of
 from dcurate.media.faults import with_faults
@@ -218,7 +217,7 @@ class NemoTarWriter(NemoManifestWriter):
             }
             content = with_values(without_media(rows.take(pa.array(good, pa.int64()))), about)
             with self.directory.writing(manifest) as file:
-                for piece in JsonForm().pieces(content) if good else ():
+                for piece in self._form.pieces(content) if good else ():
                     file.write(piece)
                 size = file.tell()
             yield FilePart(self.directory.path(manifest), size=size)

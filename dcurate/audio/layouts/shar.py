@@ -19,7 +19,6 @@ from dcurate.errors import PipelineError, listed
 from dcurate.fs.compression import ending_of, packing
 from dcurate.fs.errors import storage_errors
 from dcurate.io.files import JSONL, Format
-from dcurate.io.json_write import JsonForm
 from dcurate.isolate.errors import MediaFault
 from dcurate.media.containers import LostPart, of_tar
 from dcurate.media.contents import contents
@@ -191,7 +190,7 @@ class LhotseSharWriter(LhotseCutWriter):
             kept = lines.filter(pa.array([row not in lost for row in good], pa.bool_()))
             with self.directory.writing(f"cuts.{name}.jsonl.gz") as file:
                 with packing(file, ".gz") as packed:
-                    for piece in JsonForm().pieces(kept) if len(kept) else ():
+                    for piece in self._form.pieces(kept) if len(kept) else ():
                         packed.write(piece)
                 size = file.tell()
             yield FilePart(self.directory.path(f"cuts.{name}.jsonl.gz"), size=size)
