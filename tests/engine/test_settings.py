@@ -8,6 +8,7 @@ import json
 import logging
 import os
 import random
+import re
 import signal
 import socket
 import threading
@@ -421,7 +422,28 @@ CONSTANTS = [(policy, one.name) for policy in POLICIES for one in fields(policy)
 @pytest.mark.parametrize(("policy", "name"), CONSTANTS, ids=lambda one: one if isinstance(one, str) else one.__name__)
 def test_every_constant_of_a_policy_changes_what_it_suggests(policy: Any, name: str, bank: list[list[RunView]]) -> None:
     usual = getattr(policy(), name)
-    others = [3, 1] if name == "checks" else [factor * (usual or 100.0) for factor in (0.01, 100.0)]
+    most = 1.0 if name.endswith("_share") else float("inf")
+    others = [3, 1] if name == "checks" else [min(factor * (usual or 100.0), most) for factor in (0.01, 100.0)]
     assert any(
         suggested(policy(), views) != suggested(policy(**{name: other}), views) for views in bank for other in others
-    )
+    ), f"{name} changes nothing in any view of `bank`; add views in which it matters"
+
+
+@pytest.mark.parametrize(("policy", "name"), CONSTANTS, ids=lambda one: one if isinstance(one, str) else one.__name__)
+@pytest.mark.parametrize("value", [-1, float("nan"), "5", True, [1]], ids=str)
+def test_a_constant_of_a_policy_that_is_no_number_of_at_least_zero_is_refused(
+    policy: Any, name: str, value: object
+) -> None:
+    with pytest.raises(PipelineError, match=rf"^{policy.__name__}: {name}={re.escape(repr(value))} must be a "):
+        policy(**{name: value})
+
+
+def test_shares_counts_and_timeouts_of_policies_have_bounds() -> None:
+    for make, sentence in (
+        (lambda: policies.Recycling(memory_share=75), r"memory_share=75 must be a number from 0 to 1"),
+        (lambda: policies.Recycling(checks=0), r"checks=0 must be a whole number, at least 1"),
+        (lambda: policies.StallDetection(worker_timeout_s=0), r"worker_timeout_s=0 must be a number above zero"),
+    ):
+        with pytest.raises(PipelineError, match=sentence):
+            make()
+    assert policies.Balancing(interval_s=None, later_s=0).later_s == 0

@@ -18,6 +18,7 @@ from dcurate.engine.allocate.explain import Change, explain_changes, explain_inf
 from dcurate.engine.allocate.inputs import CHEAP_S, LEAST_GAIN, SOON_S, AllocationChange, AllocatorInput
 from dcurate.engine.allocate.problem import bound
 from dcurate.engine.allocate.solve import add_slack, solve, solve_in_place
+from dcurate.engine.constants import check_constants
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,9 @@ class AllocationRules:
     estimate_moved_errors: float = 0.5
     soon_again_s: float = 0.5
     later_s: float = 5.0
+
+    def __post_init__(self) -> None:
+        check_constants(self)
 
 
 #: The rules of decisions for which no others are given.

@@ -11,6 +11,7 @@ from dcurate.cluster.worker_shape import Shape
 from dcurate.engine.allocate.allocation import SchedulingUnit, count_slots
 from dcurate.engine.allocate.autoscaler import ClusterState, desired_workers, workers_at
 from dcurate.engine.allocate.requests import form_pools
+from dcurate.engine.constants import check_constants
 from dcurate.engine.policies.balancing import measured_pools
 from dcurate.engine.policies.view import RunView, Scale, ScaleTo
 from dcurate.errors import ResourceError
@@ -37,7 +38,11 @@ class Autoscaling:
 
     start_s: float = 30.0
     interval_s: float = 2.0
+
     _last: list[float] = field(default_factory=list, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        check_constants(self)
 
     def run(self, view: RunView) -> Iterator[Scale | ScaleTo]:
         """Suggest numbers of workers."""

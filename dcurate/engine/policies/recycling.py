@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from dcurate.engine.constants import check_constants
 from dcurate.engine.policies.view import OperatorView, Recycle, RunView, WorkerView
 
 
@@ -21,6 +22,9 @@ class Recycling:
     memory_share: float = 0.75
     checks: int = 4
     grown_s: float = 10.0
+
+    def __post_init__(self) -> None:
+        check_constants(self)
 
     def run(self, view: RunView) -> Iterator[Recycle]:
         """Suggest the processes that are due."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from dcurate.engine.constants import check_constants
 from dcurate.engine.policies.view import RunView, Speculate
 
 
@@ -21,6 +22,9 @@ class Speculation:
     late_s: float = 5.0
     late: float = 3.0
     late_cv: float = 6.0
+
+    def __post_init__(self) -> None:
+        check_constants(self)
 
     def run(self, view: RunView) -> Iterator[Speculate]:
         """Suggest the tasks that are late."""

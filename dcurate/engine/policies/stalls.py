@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from dcurate.engine.allocate.requests import form_pools
+from dcurate.engine.constants import check_constants
 from dcurate.engine.policies.view import RunView, Stop
 from dcurate.errors import ResourceError
 
@@ -23,8 +24,12 @@ class StallDetection:
 
     stuck_s: float = 120.0
     worker_timeout_s: float | None = None
+
     #: Since when operators without a slot hold up the run.
     _since: list[float] = field(default_factory=list, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        check_constants(self)
 
     def run(self, view: RunView) -> Iterator[Stop]:
         """Suggest to stop, if nothing else can help."""

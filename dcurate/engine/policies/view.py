@@ -187,7 +187,13 @@ class RunView:
 
 @dataclass(frozen=True)
 class SetSlots:
-    """Give an operator this many slots, or as many as fit, until the policy does not repeat it."""
+    """Give an operator this many slots, or as many as fit, until the policy does not repeat it.
+
+    Args:
+        operator: name of the operator.
+        slots: number of slots in all processes.
+        reason: why, in words, for logs and the report.
+    """
 
     operator: str
     slots: int
@@ -196,7 +202,12 @@ class SetSlots:
 
 @dataclass(frozen=True)
 class Recycle:
-    """Drain a worker process and restart it. Others with slots of the same operators have to wait for that."""
+    """Drain a worker process and restart it. Others with slots of the same operators have to wait for that.
+
+    Args:
+        worker: address of the process.
+        reason: why, in words, for logs and the report.
+    """
 
     worker: str
     reason: str = ""
@@ -204,7 +215,13 @@ class Recycle:
 
 @dataclass(frozen=True)
 class Scale:
-    """Have this many workers of a kind, in a cluster that starts workers itself."""
+    """Have this many workers of a kind, in a cluster that starts workers itself.
+
+    Args:
+        kind: name of the kind.
+        workers: number of workers.
+        reason: why, in words, for logs and the report.
+    """
 
     kind: str
     workers: int
@@ -249,7 +266,11 @@ class Allocate:
 
 @dataclass(frozen=True)
 class Notice:
-    """Show a sentence to the user, once in a run."""
+    """Show a sentence to the user, once in a run.
+
+    Args:
+        text: the sentence.
+    """
 
     text: str
 
