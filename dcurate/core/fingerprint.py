@@ -26,10 +26,10 @@ _NOT_OF_ROWS = ("name", "resources", "batch_size")
 def fingerprint(stages: Iterable[Stage]) -> dict[str, str]:
     """Return a digest of the settings that decide the rows of each stage, by stage name.
 
-    Covers the name of each stage's class, those of its public settings that differ from their defaults, and for classes and
-    functions outside dcurate their source; of a function also what it was given beforehand: defaults, variables of the
-    function around it, the object it belongs to. As defaults do not count, a new setting with a default lets runs that
-    were begun before resume.
+    Covers the name of each stage's class, those of its public settings that differ from their defaults, and for classes
+    and functions outside dcurate their source; of a function also what it was given beforehand: defaults, variables of
+    the function around it, the object it belongs to. As defaults do not count, a new setting with a default lets runs
+    that were begun before resume.
     """
     return {stage.name: _fingerprint(stage) for stage in stages}
 
