@@ -28,6 +28,9 @@ class StageStats:
     """Counts of one stage, added up over batches.
 
     Attributes:
+        name: the stage.
+        rows_in: rows that it got; ``bytes_in`` their bytes.
+        rows_out: rows that it passed on; ``bytes_out`` their bytes.
         dropped: rows taken out by a rule, by reason.
         faulty: rows that could not be processed and went to quarantine, by reason.
         found: what the stage counted in the rows beyond that, by kind.
@@ -184,7 +187,14 @@ class InputsRead(Event):
 
 @dataclass(frozen=True)
 class SlotsChanged(Event):
-    """A worker process has `slots` slots of an operator now, all set up; `total` counts those of all processes."""
+    """A worker process has another number of slots of an operator now, all set up.
+
+    Attributes:
+        operator: the operator.
+        worker: address of the process.
+        slots: slots in the process; ``total`` those in all processes.
+        setup_seconds: seconds that the last setup took.
+    """
 
     operator: str
     worker: str
@@ -195,7 +205,14 @@ class SlotsChanged(Event):
 
 @dataclass(frozen=True)
 class Decided(Event):
-    """The balancer changes how many slots an operator (or several that share theirs) is to have, and says why."""
+    """The balancer changes how many slots an operator (or several that share theirs) is to have, and says why.
+
+    Attributes:
+        operator: the operator, or several joined by ``+``.
+        before: slots until now.
+        after: slots from now on.
+        reason: why, in words.
+    """
 
     operator: str
     before: int
@@ -268,7 +285,13 @@ class CallHung(Event):
 
 @dataclass(frozen=True)
 class CallCopied(Event):
-    """One of an operator's last calls takes far longer than others do, in seconds, and runs once more elsewhere."""
+    """One of an operator's last calls takes far longer than others, and runs once more elsewhere.
+
+    Attributes:
+        operator: the operator.
+        seconds: seconds that the call has taken so far.
+        usual: seconds of its other calls.
+    """
 
     operator: str
     seconds: float
@@ -277,7 +300,14 @@ class CallCopied(Event):
 
 @dataclass(frozen=True)
 class TaskDone(Event):
-    """An operator has processed a batch (or a few, where its batch size is above one)."""
+    """An operator has processed a batch (or a few, where its batch size is above one).
+
+    Attributes:
+        operator: the operator.
+        split: key of the source split that the batch is of.
+        stats: counts of each of its stages.
+        seconds: seconds that the call took; of a call for several splits, an equal part.
+    """
 
     operator: str
     split: str
@@ -287,7 +317,12 @@ class TaskDone(Event):
 
 @dataclass(frozen=True)
 class SplitDone(Event):
-    """Everything that came of a source split is written or dropped."""
+    """Everything that came of a source split is written or dropped.
+
+    Attributes:
+        split: key of the split.
+        files: paths of the files written for it.
+    """
 
     split: str
     files: tuple[str, ...]
@@ -298,6 +333,8 @@ class OperatorSample:
     """The state of an operator.
 
     Attributes:
+        operator: the operator.
+        slots: slots that are set up.
         running: calls under way, in a slot or on the way to one.
         waiting: batches that no call has taken; ``waiting_bytes`` those of all batches that it has yet to be done with.
     """
@@ -324,7 +361,13 @@ class Sampled(Event):
 
 @dataclass(frozen=True)
 class GpuSample:
-    """A GPU as NVML reports it: memory in bytes, and the share of the time that it was busy."""
+    """A GPU as NVML reports it.
+
+    Attributes:
+        name: index or UUID.
+        memory: bytes in use, of ``memory_total``.
+        busy: share of the time that it was busy, 0 to 1.
+    """
 
     name: str
     memory: int
@@ -337,9 +380,11 @@ class HostSample:
     """A machine, or part of one, that workers run on.
 
     Attributes:
+        host: name of the machine.
         workers: processes; ``threads`` of all of them.
         cpu: CPUs that they used of late.
         memory: bytes of all of them, of at most ``memory_limit``; ``spilled`` bytes of data on disk.
+        gpus: its GPUs.
     """
 
     host: str
@@ -363,14 +408,23 @@ class HostSample:
 
 @dataclass(frozen=True)
 class HostsSampled(Event):
-    """The state of the machines of a cluster, every few seconds."""
+    """The state of the machines of a cluster, every few seconds.
+
+    Attributes:
+        hosts: the machines.
+    """
 
     hosts: tuple[HostSample, ...]
 
 
 @dataclass(frozen=True)
 class Compiling(Event):
-    """Kernels are compiled before the first batch: how many are left, and about how many seconds that takes."""
+    """Kernels are compiled before the first batch.
+
+    Attributes:
+        kernels: kernels that are left.
+        seconds: seconds that these take, roughly.
+    """
 
     kernels: int
     seconds: float

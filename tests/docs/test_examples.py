@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import re
 import shlex
@@ -13,11 +12,9 @@ from types import ModuleType
 import click
 import pytest
 
-import dcurate.events
-import dcurate.policies
-import dcurate.testing
 from dcurate.cli import cli
 from dcurate.core.public import homes
+from tests.docs.test_docstrings import plain_names
 from tests.forked import FORKS, finished
 
 pytestmark = pytest.mark.program
@@ -75,22 +72,10 @@ def test_the_reference_names_all_that_is_public(hooks: ModuleType) -> None:
         for page, text in pages.items()
         for module, name in re.findall(r"^::: (dcurate(?:\.[a-z]+)?)\.(\w+)$", text, re.MULTILINE)
     ]
-    public = [*((module, name) for name, module in homes().items()), *plain_names()]
+    public = [*((module, name) for name, module in homes().items()), *(name.rsplit(".", 1) for name in plain_names())]
     expected = [(module.rpartition(".")[2], module, name) for module, name in public]
     assert set(expected) - set(named) == set(), "add it to the page of its module, docs/reference/MODULE.md"
     assert sorted(named) == sorted(expected), "a name is once in docs/reference/, on the page of its module"
-
-
-def plain_names() -> list[tuple[str, str]]:
-    """The public names of the modules that hold their names themselves."""
-    return [
-        (module.__name__, name)
-        for module in (dcurate.events, dcurate.policies, dcurate.testing)
-        for name, value in vars(module).items()
-        if not name.startswith("_")
-        and getattr(value, "__module__", "").startswith((module.__name__, "dcurate.engine.policies"))
-        and (inspect.isclass(value) or inspect.isfunction(value))
-    ]
 
 
 def commands(page: str) -> list[list[str]]:
