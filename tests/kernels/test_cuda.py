@@ -36,7 +36,7 @@ PAGES = [
     "Visa 4111 1111 1111 1111, IBAN DE89 3704 0044 0532 0130 00, SSN 536-22-1234, https://a:b@c.de/ ghp_" + "0a1B2" * 8,
     "A line that ends.[1]\n\u2003One more [edit] line. \nno end\nJavascript is on.\nIs[citation needed] {.\r\nEnd...",
     'We stay here. And more follows!\nOur privacy policy is here.\nIt said [२] "so".\x85 Lorem ipsum is here.',
-    "Это по-русски, mostly. ΔΟΣ ΔΟΣ 日本 にほん",
+    "Это по-русски, mostly. ΔΟΣ ΔΟΣ 日本 にほん 👍🏽 🇫🇷 ❤\ufe0f",
 ]
 WORDS = [
     *("a", "the", "ab", "é", "中", "...", "#", "•", "\n", "\n\n", " ", "\u2003", "read more", "x" * 9, "📚", "İ", "Σ"),

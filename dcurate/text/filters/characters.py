@@ -1,4 +1,4 @@
-"""Filters that count characters by class. A text without characters scores 1.0."""
+"""Filters that count characters by class."""
 
 from __future__ import annotations
 

@@ -317,6 +317,17 @@ def test_what_is_decided_fits_and_leaves_alone_what_is_being_set_up(now: Allocat
     assert not now.untouchable - decision.allocation
 
 
+@st.composite
+def full_hosts(draw: st.DrawFn) -> AllocatorInput:
+    """A full host with units that are known well: decisions take slots away in two of three, in `snapshots` hardly."""
+    slots = {name: draw(st.integers(1, 8)) for name in ("read", "score", "write")[: draw(st.integers(2, 3))]}
+    units = [
+        measured(name, draw(st.sampled_from([0.1, 0.5, 1.0, 9.0])), setup_s=draw(st.sampled_from([0.0, 5.0])))
+        for name in slots
+    ]
+    return snapshot(host(cpus=sum(slots.values())), units, at(**slots))
+
+
 class AllHeld(AllocatorInput):
     """A moment at which no slot may be taken away, costly or cheap."""
 
@@ -326,7 +337,7 @@ class AllHeld(AllocatorInput):
 
 
 @settings(max_examples=200, deadline=None)
-@given(snapshots())
+@given(snapshots() | full_hosts())
 def test_no_change_takes_an_untouchable_slot(now: AllocatorInput) -> None:
     held = AllHeld(now.hosts, now.units, now.ready, now.setting_up, now.now)
     assert not held.current - decide(held).allocation
@@ -338,6 +349,13 @@ class ReadersHeld(AllocatorInput):
     @property
     def untouchable(self) -> Allocation:
         return Counter({place: slots for place, slots in self.current.items() if place.unit == "read"})
+
+
+@settings(max_examples=200, deadline=None)
+@given(full_hosts())
+def test_a_move_among_other_units_takes_no_untouchable_slot(now: AllocatorInput) -> None:
+    held = ReadersHeld(now.hosts, now.units, now.ready, now.setting_up, now.now)
+    assert not held.untouchable - decide(held).allocation
 
 
 def test_a_cheap_slot_that_is_not_needed_goes_unless_it_is_untouchable() -> None:
