@@ -325,7 +325,7 @@ def full_hosts(draw: st.DrawFn) -> AllocatorInput:
         measured(name, draw(st.sampled_from([0.1, 0.5, 1.0, 9.0])), setup_s=draw(st.sampled_from([0.0, 5.0])))
         for name in slots
     ]
-    return snapshot(host(cpus=sum(slots.values())), units, at(**slots))
+    return snapshot(host(cpus=sum(slots.values())), units, at("a", **slots))
 
 
 class AllHeld(AllocatorInput):
