@@ -42,6 +42,20 @@ def open_av(source: BinaryIO, purpose: str, demuxers: str = DEMUXERS) -> Any:
     av = needed("av", purpose, "video")
     options = {"format_whitelist": demuxers, "protocol_whitelist": "none"}
     try:
-        return av.open(source, options=options, metadata_errors="replace")
+        return av.open(source, options=options, **_decoding(av.__version__))
     except (av.error.FFmpegError, ValueError) as error:
         raise MediaError("damaged", getattr(error, "strerror", None) or str(error)) from error
+
+
+def tags(stream: Any) -> dict[str, str]:
+    """Return what a container says of a stream, such as ``title``; bytes that are not UTF-8 become U+FFFD."""
+    return {_utf8(name): _utf8(value) for name, value in stream.metadata.items()}
+
+
+def _decoding(version: str) -> dict[str, str]:
+    """Arguments for bytes that are not UTF-8: PyAV 19 takes none and decodes them as surrogates, earlier ones raise."""
+    return {} if int(version.partition(".")[0]) >= 19 else {"metadata_errors": "replace"}
+
+
+def _utf8(text: str) -> str:
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -10,6 +10,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from dcurate.isolate.child import Answer
 from dcurate.isolate.errors import MediaError
+from dcurate.media.av_containers import tags
 from dcurate.media.beside import LARGEST_TEXT
 from dcurate.media.cues import decoded, plain_ass, plain_srt, plain_vtt
 from dcurate.media.languages import language_key
@@ -155,7 +156,7 @@ def _track(stream: Any, *, is_vtt: bool) -> FilmTrack:
 def described(track: FilmTrack) -> dict[str, Any]:
     """Return what the container says of a track."""
     stream = track.stream
-    pairs, flags = dict(stream.metadata), int(stream.disposition)
+    pairs, flags = tags(stream), int(stream.disposition)
     return {
         "stream": stream.index,
         "kind": track.kind,
@@ -177,7 +178,7 @@ def subtitle_kind(track: FilmTrack) -> str:
 
 
 def _language(stream: Any) -> str | None:
-    code = stream.metadata.get("language")
+    code = tags(stream).get("language")
     return None if code in (None, "", "und") else str(code)
 
 

@@ -188,6 +188,14 @@ def test_unknown_kinds_and_rows_without_references_are_refused(path):
         TrackRows().process(DocumentBatch(data=pa.table({"bytes": [path.read_bytes()]})))
 
 
+def test_bytes_that_are_not_utf_8_in_what_a_container_says_are_replaced(tmp_path):
+    path = tmp_path / "a.mkv"
+    data = with_tracks([film(frames=2)], [("subrip", CUES, "qqz")])
+    path.write_bytes(data.replace(b"qqz", b"\xe9\xffz"))
+    tracks = processed(TrackRows(kinds=["subtitle"]), rows_of(path)).to_arrow()
+    assert tracks["track_language"].to_pylist() == ["\ufffd\ufffdz"]
+
+
 def test_they_are_stages(tmp_path):
     path = tmp_path / "a.mkv"
     path.write_bytes(with_tracks([film(frames=2)], [("subrip", CUES)]))

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from dcurate.core.extras import needed
 from dcurate.isolate.errors import MediaError
+from dcurate.media.av_containers import tags
 from dcurate.video.clips import mp4
 
 #: Codecs of subtitles that are plain text, which MP4 holds as its own kind.
@@ -154,7 +155,7 @@ def _added(container: Any, track: ClipTrack, form: str) -> Any:
         stream.codec_context.extradata = track.extradata
     if source.codec_context.codec_tag in ("hvc1", "hev1", "avc1", "avc3"):
         stream.codec_context.codec_tag = source.codec_context.codec_tag
-    language = source.metadata.get("language")
+    language = tags(source).get("language")
     if language:
         stream.metadata["language"] = language
     stream.disposition = source.disposition
