@@ -66,6 +66,13 @@ def _temporary_files() -> Iterator[None]:
         ) from error
 
 
+def _write(file: IO[bytes], data: bytes) -> None:
+    """Write to a file without a buffer: to close one with a buffer would fail where the disk is full, and leave it."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[file.write(rest) :]
+
+
 class FrameStore:
     """Keeps frames until their batch is made: up to 64 MiB in memory, and others in a file without a name."""
 
@@ -85,12 +92,9 @@ class FrameStore:
         kept = StoredFrame(self._written, len(frame))
         with _temporary_files():
             if self._file is None:
-                # Without a buffer, as `close` would fail to write what did not fit once more.
                 self._file = cast(IO[bytes], tempfile.TemporaryFile(buffering=0, prefix="dcurate-frames-"))  # noqa: SIM115
             self._file.seek(self._written)
-            rest = memoryview(frame)
-            while rest:
-                rest = rest[self._file.write(rest) :]
+            _write(self._file, frame)
         self._written += len(frame)
         return kept
 
@@ -184,10 +188,9 @@ class FrameBatches:
         """Return a column whose bytes are mapped from a file on disk, which has no name any more."""
         places = np.zeros(len(files) + 1, np.int64)
         np.cumsum([len(file) for file in files], out=places[1:])
-        with _temporary_files(), tempfile.NamedTemporaryFile(prefix="dcurate-frames-") as disk:
+        with _temporary_files(), tempfile.NamedTemporaryFile(buffering=0, prefix="dcurate-frames-") as disk:
             for file in files:
-                disk.write(self._store.read(file))
-            disk.flush()
+                _write(disk, self._store.read(file))
             mapped = pa.memory_map(disk.name).read_buffer()
         return pa.Array.from_buffers(COLUMNS[BYTES], len(files), [None, pa.py_buffer(places), mapped])
 
