@@ -32,9 +32,9 @@ def sampled_vectors(
         seconds = int((container.duration or 0) / 1e6) or 30
         for number, frame in enumerate(container.decode(stream)):
             size = (frame.height, frame.width) if size == (0, 0) else size
-            side: list[Any] = [data for data in frame.side_data if data.type.name == "MOTION_VECTORS"]
-            if number % step == 0 and side:
-                vectors.append(side[0].to_ndarray())
+            side: Any = frame.side_data.get("MOTION_VECTORS")
+            if number % step == 0 and side is not None:
+                vectors.append(side.to_ndarray())
                 if len(vectors) >= max(10, round(fps * (seconds * ratio))):
                     break
     return vectors, size

@@ -88,11 +88,11 @@ class VectorMotion:
 
 def vectors_of(picture: Any) -> npt.NDArray[np.int32] | None:
     """Return the motion vectors of a frame, see `VECTOR` for the columns; None if it has none."""
-    for data in picture.side_data:
-        if data.type.name == "MOTION_VECTORS":
-            vectors = data.to_ndarray()
-            return np.ascontiguousarray(np.stack([vectors[name] for name in VECTOR], axis=1), np.int32)
-    return None
+    data = picture.side_data.get("MOTION_VECTORS")
+    if data is None:
+        return None
+    vectors = data.to_ndarray()
+    return np.ascontiguousarray(np.stack([vectors[name] for name in VECTOR], axis=1), np.int32)
 
 
 def _taps(size: int) -> npt.NDArray[np.int64]:
