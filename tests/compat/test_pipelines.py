@@ -242,6 +242,10 @@ def test_one_setting_says_how_many_slots_a_stage_has() -> None:
             NameProcess().with_(num_workers_per_node=out_of_range)
     with pytest.raises(TypeError, match="must not define 'num_workers_per_node' as a stage attribute"):
         type("Wrong", (NameProcess,), {"num_workers_per_node": 2})
+    with pytest.raises(TypeError, match="must not define 'num_workers' as a stage attribute"):
+
+        class Declared(NameProcess):
+            num_workers: int  # type: ignore[assignment]
 
 
 def test_the_number_of_slots_does_not_decide_the_rows() -> None:

@@ -319,10 +319,12 @@ class ProcessingStage(StageMethods, ABC, Generic[X, Y], metaclass=StageMeta):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        namespace = vars(cls)
+        namespace, annotated = vars(cls), dict[str, Any]()
+        with contextlib.suppress(NameError):  # Python 3.14 evaluates annotations here
+            annotated = inspect.get_annotations(cls)
         for name in ("num_workers", "num_workers_per_node"):
             if (name in namespace and not callable(namespace[name])) or (
-                name not in namespace and name in namespace.get("__annotations__", {})
+                name not in namespace and name in annotated
             ):
                 raise TypeError(
                     f"{cls.__name__} must not define '{name}' as a stage attribute. Override {name}() "
