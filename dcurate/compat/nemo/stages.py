@@ -323,9 +323,7 @@ class ProcessingStage(StageMethods, ABC, Generic[X, Y], metaclass=StageMeta):
         with contextlib.suppress(NameError):  # Python 3.14 evaluates annotations here
             annotated = inspect.get_annotations(cls)
         for name in ("num_workers", "num_workers_per_node"):
-            if (name in namespace and not callable(namespace[name])) or (
-                name not in namespace and name in annotated
-            ):
+            if (name in namespace and not callable(namespace[name])) or (name not in namespace and name in annotated):
                 raise TypeError(
                     f"{cls.__name__} must not define '{name}' as a stage attribute. Override {name}() "
                     "for backend worker sizing, or use a different field name for stage-specific worker counts."
