@@ -222,5 +222,6 @@ def main() -> None:
         _fail(f"error: {error.format_message()}", WRONG_USE, debug)
     except (click.Abort, KeyboardInterrupt):
         number = signals[0] if signals else signal.SIGINT
+        exec("")  # else Python ends by a signal, not this code, if an `exec` of text was interrupted
         _fail(_ended(_ENDS[signal.Signals(number)], arguments), 128 + number, debug)
     sys.exit(code)

@@ -33,9 +33,12 @@ from dcurate import processing_stage
 
 @processing_stage()
 def hold(task):
+    open("begun.txt", "w").close()
     open("held.txt").read()
     return task
 """
+#: How the stage waits; Python remembers for the end of the process that an `exec` of text was interrupted.
+HELD_BY = {"": 'open("held.txt").read()', "exec": "exec(\"open('held.txt').read()\")"}
 
 
 @pytest.fixture(autouse=True)
@@ -91,15 +94,16 @@ def test_shards_that_are_joined_are_json() -> None:
 
 
 @pytest.mark.program
-def test_a_run_that_is_stopped_says_so(here: Path) -> None:
+@pytest.mark.parametrize("within", ["", "exec"])
+def test_a_run_that_is_stopped_says_so(here: Path, within: str) -> None:
     os.mkfifo(here / "held.txt")
-    (here / "held.py").write_text(HELD)
+    (here / "held.py").write_text(HELD.replace('open("held.txt").read()', HELD_BY[within]))
     (here / "r.yaml").write_text(RECIPE.replace("- ScoreFilter", "- held:hold\n- ScoreFilter"))
     command = [sys.executable, "-m", "dcurate.cli", "run", "r.yaml", "--mode", "inline", "--trust", "--json"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as running:
         deadline = time.monotonic() + 120
-        while running.poll() is None and not (here / "out.dcurate").exists() and time.monotonic() < deadline:
+        while running.poll() is None and not (here / "begun.txt").exists() and time.monotonic() < deadline:
             time.sleep(0.1)
         running.send_signal(signal.SIGINT)
         written, _ = running.communicate(timeout=120)
