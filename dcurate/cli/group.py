@@ -11,6 +11,7 @@ import re
 import shlex
 import signal
 import sys
+import threading
 import traceback
 from collections.abc import Callable
 from functools import reduce
@@ -55,6 +56,8 @@ _RECIPE_COMMANDS = ("run", "plan", "profile", "finish")
 #: Settings that numba takes from the working directory.
 _NUMBA_CONFIG = ".numba_config.yaml"
 
+#: Seconds until a signal is sent again that was lost.
+AGAIN_S = 0.05
 #: Seconds between progress lines where there is no terminal.
 LINE_INTERVAL = 10.0
 
@@ -168,10 +171,14 @@ def _ended(how: str, arguments: list[str]) -> str:
 def _mind_signals() -> list[int]:
     """Have Ctrl-C and SIGTERM end the command, the first cleanly and the next at once; return those received."""
     came: list[int] = []
+    lost: list[int] = []
     stopping = "stopping cleanly; press Ctrl-C again to stop at once"
     notice = f"{json.dumps({'notice': stopping}) if writes_json(sys.argv[1:]) else stopping}\n".encode()
 
     def end(number: int, _frame: FrameType | None) -> None:
+        if lost:
+            lost.clear()
+            raise KeyboardInterrupt
         came.append(number)
         if len(came) > 1:
             os._exit(128 + number)  # worker processes see that this one is gone, and go too
@@ -179,6 +186,15 @@ def _mind_signals() -> list[int]:
         os.write(2, notice)
         raise KeyboardInterrupt
 
+    def send_again(unraisable: sys.UnraisableHookArgs) -> None:
+        """Send a signal again that came within a callback from C, as of LLVM: Python ignores what is raised there."""
+        if not issubclass(unraisable.exc_type, KeyboardInterrupt) or not came:
+            sys.__unraisablehook__(unraisable)
+            return
+        lost.append(came[0])
+        threading.Timer(AGAIN_S, signal.pthread_kill, (threading.main_thread().ident, came[0])).start()
+
+    sys.unraisablehook = send_again
     for number in _ENDS:
         if signal.getsignal(number) in (signal.default_int_handler, signal.SIG_DFL):
             signal.signal(number, end)
