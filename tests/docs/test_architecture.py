@@ -19,7 +19,7 @@ def rows() -> list[set[str]]:
 
 def importers(library: str) -> set[str]:
     """The packages that may import a library."""
-    allowed = next(each["allowed_importers"] for each in CONTRACTS if library in each.get("protected_modules", ()))
+    allowed = next(rule["allowed_importers"] for rule in CONTRACTS if library in rule.get("protected_modules", ()))
     return {package.removeprefix("dcurate.") for package in allowed}
 
 
